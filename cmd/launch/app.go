@@ -27,6 +27,7 @@ type app struct {
 	watch    bool // launch status
 	interval time.Duration
 	svg      string
+	doc      doctorOptions
 }
 
 func newApp(out, err io.Writer) *app {

@@ -12,11 +12,27 @@ import (
 // startFlags returns the flags of a start.
 func (a *app) startFlags() []cli.Flag {
 	f := a.flags
-	return slices.Concat([]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange,
-		f.storeHost}, f.etcd(),
+	return slices.Concat(
+		[]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange,
+			f.storeHost},
+		f.etcd(),
 		[]cli.Flag{f.skip, f.only, f.warnOnly, f.allPairs, f.threshold, f.checkDir, f.bench},
-		[]cli.Flag{f.joinTimeout, f.lastCall, f.startTimeout, f.failFast, f.restarts, f.keepRdzv, f.as, f.readAhead,
-			f.openStore, f.dryRun, f.from, f.json})
+		[]cli.Flag{
+			f.joinTimeout,
+			f.lastCall,
+			f.startTimeout,
+			f.hangAfter,
+			f.failFast,
+			f.restarts,
+			f.keepRdzv,
+			f.as,
+			f.readAhead,
+			f.openStore,
+			f.dryRun,
+			f.from,
+			f.json,
+		},
+	)
 }
 
 // etcd returns the flags of an external etcd.
@@ -49,6 +65,8 @@ func (a *app) subcommands() []*cli.Command {
 			append(f.identity(), f.from, f.format, f.explain, f.json)...),
 		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status,
 			slices.Concat(reach, []cli.Flag{f.joinTimeout, f.watch})...),
+		a.sub("doctor", "say why a job hangs that runs on this node; --log: why one has failed", "[FILE…]", doctorNote, -1,
+			a.doctor, f.pid, f.watch, f.merge, f.hosts, f.log, f.html, f.bundle, f.json),
 		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
 			slices.Concat(reach, []cli.Flag{f.openStore})...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),
@@ -73,8 +91,8 @@ func (a *app) sub(name, usage, args, note string, most int, action cli.ActionFun
 		}}
 }
 
-// subcommand returns the subcommand that these words begin with, or nil. env is
-// also env(1): launch's own has no argument, or a flag or -- after it.
+// subcommand returns the subcommand that these words begin with, or nil. env is also env(1), and fabric
+// Lightning's, before run: launch's own has no argument, or a flag or -- after it.
 func (a *app) subcommand(words []string) *cli.Command {
 	if len(words) == 0 {
 		return nil
@@ -83,6 +101,8 @@ func (a *app) subcommand(words []string) *cli.Command {
 	i := slices.IndexFunc(all, func(c *cli.Command) bool { return c.Name == words[0] })
 	switch {
 	case i < 0:
+		return nil
+	case words[0] == "fabric" && len(words) > 1 && (words[1] == "run" || words[1] == "consolidate"):
 		return nil
 	case words[0] != "env" || len(words) == 1 || strings.HasPrefix(words[1], "--"):
 		return all[i]

@@ -19,11 +19,14 @@ const (
 	grpEtcd   = "an external etcd (the ETCDCTL_* variables count too)"
 	grpCheck  = "checks"
 	grpBench  = "measuring"
+	grpDoctor = "a job that hangs"
 	grpStart  = "start"
 	grpOutput = "output"
 )
 
-func groups() []string { return []string{grpJob, grpEtcd, grpCheck, grpBench, grpStart, grpOutput} }
+func groups() []string {
+	return []string{grpJob, grpEtcd, grpCheck, grpBench, grpDoctor, grpStart, grpOutput}
+}
 
 // flags are all flags, each declared once. Each has a variable LAUNCH_NAME.
 type flags struct {
@@ -34,6 +37,7 @@ type flags struct {
 	textfile, interval, html, watch, svg, record, from, format, explain, json     cli.Flag
 	server, client, benchPort, rails, streams, full, tcp, memory, force, history  cli.Flag
 	storeCA, storeCert, storeKey, storeUser                                       cli.Flag
+	hangAfter, pid, merge, log, hosts, bundle                                     cli.Flag
 }
 
 // maker declares flags that write to the settings of a run.
@@ -87,6 +91,7 @@ func newFlags(a *app) *flags {
 	f.declareBench(m)
 	f.declareStart(m)
 	f.declareOutput(m, a)
+	f.declareDoctor(m, a)
 	return f
 }
 
@@ -172,13 +177,17 @@ func (f *flags) declareStart(m maker) {
 	f.startTimeout = m.duration(grpStart, "start-timeout",
 		"once all nodes may start, warn about each that has not within this time; 0: off",
 		start.DefaultStartTimeout, &o.StartTimeout)
+	f.hangAfter = m.duration(grpStart, "hang-after",
+		"when no process of the command moves on rank 0 for this long, say why, as launch doctor does; 0: off",
+		start.DefaultHangAfter, &o.HangAfter)
 	f.failFast = m.yes(grpStart, "fail-fast",
 		"do not wait: end all nodes if one is unfit, lost, fails, or has not started within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",
 		"keep torchrun's own rendezvous, with correct settings, instead of a static one", &o.KeepRdzv)
-	f.as = m.str(grpStart, "as", "torchrun", "treat the command as torchrun: a script that passes its arguments on", &o.As)
+	f.as = m.str(grpStart, "as", "torchrun|program", "torchrun: a script passes its arguments on to torchrun; "+
+		"program: start the command as typed", &o.As)
 	f.readAhead = &cli.BoolFlag{Name: "read-ahead", Category: grpStart, EnvVars: env("read-ahead"), Value: true,
 		Usage:       "read the files of torch into memory before its import needs them; =false: off",
 		Destination: &o.ReadAhead}
@@ -202,6 +211,17 @@ func (f *flags) declareOutput(m maker, a *app) {
 	f.format = m.text(grpOutput, "format", "FORM", strings.Join(envgen.Formats(), ", "), envgen.Formats()[0], &o.Format)
 	f.explain = m.yes(grpOutput, "explain", "print why each variable is set, or why not", &o.Explain)
 	f.json = m.yes(grpOutput, "json", "JSON lines instead of text", &o.JSON)
+}
+
+func (f *flags) declareDoctor(m maker, a *app) {
+	f.pid = m.number(grpDoctor, "pid", "PID", "look at the job of this process only", 0, &a.doc.pid)
+	f.merge = m.yes(grpDoctor, "merge", "judge together what several nodes have written with --json", &a.doc.merge)
+	f.hosts = m.text(grpDoctor, "hosts", "LIST|@FILE",
+		"look on these hosts too, by ssh: a list as of Slurm, or a file with one host on a line", "", &a.doc.hosts)
+	f.bundle = m.text(grpDoctor, "bundle", "FILE",
+		"also write all that was seen as one file to send, without secrets and with other names and addresses", "",
+		&a.doc.bundle)
+	f.log = m.yes(grpDoctor, "log", "read logs, also gz, folders of them, or - for standard input", &a.doc.log)
 }
 
 func env(name string) []string { return []string{start.Variable(name)} }

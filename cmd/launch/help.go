@@ -44,6 +44,15 @@ one is) or 75 (some did not join). GB/s are 1,000,000,000 bytes of payload a
 second, µs are half a round trip.
 `
 
+const doctorNote = `Run it on a node while the job hangs, as the user of the job: it says which rank
+or node the others wait for, and why. Where launch has started the job, it asks
+the other nodes too. Elsewhere --hosts asks them by ssh, each for at most 25 s;
+or run launch doctor --json on each node into a file, then launch doctor --merge
+FILE... It reads only, and takes at most 20 s on one node. It ends with 0
+(nothing hangs), 1 (a cause was found) or 2 (the job waits, and the evidence
+does not decide why).
+`
+
 const helpTail = `
 LAUNCH_TOKEN, if set, must be the same on all nodes: a node without it is
 refused (openssl rand -hex 16 makes one; docs/security.md).

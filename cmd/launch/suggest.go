@@ -117,7 +117,7 @@ func (a *app) meantForLaunch(err error, command string) error {
 	}
 	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
 	known := finding.Map(a.subcommands(), func(c *cli.Command) string { return c.Name })
-	if s := spelling.Closest(command, known); s != "" {
+	if s := spelling.Closest(command, known); s != "" && s != command { // fabric run, which is Lightning's
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
 	} else if s := spelling.Closest(command, starters); s != "" {
 		if _, err := exec.LookPath(s); err == nil {

@@ -15,18 +15,25 @@ var (
 	commit  = "unknown"
 )
 
-// version prints the version, how this build was made, and what it lacks.
-func (a *app) version(c *cli.Context) error {
+// built returns the version, and how this build was made.
+func built() map[string]any {
 	flags := map[string]string{}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			flags[s.Key] = s.Value
 		}
 	}
+	return map[string]any{"version": version, "commit": commit, "go": runtime.Version(), "os": runtime.GOOS,
+		"arch": runtime.GOARCH, "cgo": flags["CGO_ENABLED"] == "1", "flags": flags}
+}
+
+// version prints the version, how this build was made, and what it lacks.
+func (a *app) version(c *cli.Context) error {
+	about := built()
+	flags := about["flags"].(map[string]string)
 	cgo := flags["CGO_ENABLED"] == "1"
 	if a.UI.JSON() {
-		a.UI.Emit(true, "version", map[string]any{"version": version, "commit": commit, "go": runtime.Version(),
-			"os": runtime.GOOS, "arch": runtime.GOARCH, "cgo": cgo, "flags": flags})
+		a.UI.Emit(true, "version", about)
 		return nil
 	}
 	var b strings.Builder

@@ -15,17 +15,30 @@ import (
 // Write replaces the file, or makes it: readers see the old text or the new one. It writes into a
 // device, a pipe or another user's file as they are, and so where the folder allows no new file. A
 // link is followed if this user or root has made it.
-func Write(name string, text []byte) error {
+func Write(name string, text []byte) error { return write(name, text, 0o666, false) }
+
+// WritePrivate writes as Write does, for this user's eyes: a file that it makes or replaces has mode 0600, and
+// another user's file is an error.
+func WritePrivate(name string, text []byte) error { return write(name, text, 0o600, true) }
+
+func write(name string, text []byte, mode fs.FileMode, private bool) error {
 	name, info, err := resolve(name)
 	if err != nil {
 		return err
 	}
-	if info == nil || info.Mode().IsRegular() && owner(info) == os.Geteuid() {
-		if err = replace(name, text, info); err == nil || info == nil {
+	own := info == nil || owner(info) == os.Geteuid()
+	switch {
+	case private && !own && info.Mode().IsRegular():
+		return &fs.PathError{Op: "open", Path: name, Err: errOwner}
+	case info == nil, info.Mode().IsRegular() && own:
+		if info != nil && !private {
+			mode = info.Mode().Perm() // a file that was there keeps its mode
+		}
+		if err = replace(name, text, mode, info != nil); err == nil || info == nil || private {
 			return err
 		}
 	}
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NOFOLLOW, 0)
+	f, err := open(name, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
 	}
@@ -33,18 +46,18 @@ func Write(name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// replace writes the text beside the file, and renames it. A file that was there keeps its mode.
-func replace(name string, text []byte, was fs.FileInfo) error {
+// replace writes the text beside the file, and renames it. exact: the mode counts as it is, whatever the umask.
+func replace(name string, text []byte, mode fs.FileMode, exact bool) error {
 	beside := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%x", filepath.Base(name), rand.Uint64()))
-	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		p.Path = name // the one that the user knows
 	}
 	if err != nil {
 		return err
 	}
-	if was != nil {
-		err = f.Chmod(was.Mode().Perm())
+	if exact {
+		err = f.Chmod(mode)
 	}
 	_, werr := f.Write(text)
 	if err = errors.Join(err, werr, f.Close()); err == nil {
@@ -59,15 +72,40 @@ func replace(name string, text []byte, was fs.FileInfo) error {
 // Append opens the file to read it and to write at its end, and makes it if it is missing. It
 // follows links as Write does.
 func Append(name string) (*os.File, error) {
-	name, _, err := resolve(name)
+	name, info, err := resolve(name)
 	if err != nil {
 		return nil, err
 	}
-	return os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o666)
+	if info != nil && pipe(info) { // it has no end
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errPipe}
+	}
+	return open(name, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o666)
+}
+
+// errPipe and errNoReader are why a pipe is not opened.
+var (
+	errPipe     = errors.New("it is a pipe")
+	errNoReader = errors.New("it is a pipe that no process reads")
+)
+
+func pipe(info fs.FileInfo) bool { return info.Mode().Type() == fs.ModeNamedPipe }
+
+// open opens a file that is no link. A pipe without a reader is an error, and not a wait for one.
+func open(name string, flags int, mode fs.FileMode) (*os.File, error) {
+	f, err := os.OpenFile(name, flags|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, mode)
+	if errors.Is(err, syscall.ENXIO) {
+		if info, statErr := os.Lstat(name); statErr == nil && pipe(info) {
+			err = &fs.PathError{Op: "open", Path: name, Err: errNoReader}
+		}
+	}
+	return f, err
 }
 
 // errLink is why a link is not followed.
 var errLink = errors.New("it is a link that another user has made")
+
+// errOwner is why a private text is not written.
+var errOwner = errors.New("it is a file of another user")
 
 // resolve follows the links that this user or root has made. info is nil if there is no file yet.
 func resolve(name string) (target string, info fs.FileInfo, err error) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,6 +46,27 @@ func TestAFileIsReplacedWithItsMode(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
 		t.Errorf("left: %v", left)
 	}
+}
+
+func TestAPrivateFileIsReadableByItsUserAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bundle")
+	for range 2 { // new, and in place of one that all may read
+		must(t, WritePrivate(file, []byte("x")))
+		has(t, file, "x")
+		if info, _ := os.Stat(file); info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v", info.Mode())
+		}
+		must(t, os.Chmod(file, 0o644))
+	}
+	must(t, WritePrivate("/dev/null", []byte("x")))
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a file of another user")
+	}
+	must(t, os.Chown(file, 65534, 65534))
+	if err := WritePrivate(file, []byte("y")); err == nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("got %v", err)
+	}
+	has(t, file, "x")
 }
 
 func TestAnErrorNamesTheFileThatWasAskedFor(t *testing.T) {
@@ -106,4 +128,33 @@ func TestAFileInAFolderWithoutRoomForAnotherIsWritten(t *testing.T) {
 	defer unix.Unmount(file, 0)
 	must(t, Write(file, []byte("short")))
 	has(t, source, "short")
+}
+
+// Without a reader a pipe is an error; with one it gets the text.
+func TestAPipeWithoutAReaderIsAnError(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	must(t, unix.Mkfifo(pipe, 0o600))
+	in := make(chan error, 2)
+	go func() {
+		in <- Write(pipe, []byte("x"))
+		_, err := Append(pipe)
+		in <- err
+	}()
+	for _, want := range []string{"no process reads", "it is a pipe"} {
+		select {
+		case err := <-in:
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("it waits for a reader")
+		}
+	}
+	r, err := os.OpenFile(pipe, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	must(t, err)
+	defer r.Close()
+	must(t, Write(pipe, []byte("text")))
+	if b, err := io.ReadAll(r); err != nil || string(b) != "text" {
+		t.Errorf("the reader got %q, %v", b, err)
+	}
 }

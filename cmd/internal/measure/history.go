@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 
 	"launch/internal/exit"
@@ -21,7 +22,7 @@ func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 	if b.History == "" {
 		return nil, nil
 	}
-	f, err := os.Open(b.History)
+	f, err := os.OpenFile(b.History, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe does not block
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -29,6 +30,9 @@ func (b *Bench) Past(host string) ([]bandwidth.PastRate, error) {
 		return nil, b.noHistory(err)
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
+		return nil, b.noHistory(errors.New("it is a pipe"))
+	}
 	was, others, err := bandwidth.ReadHistory(f, host)
 	if err != nil {
 		return nil, b.noHistory(err)

@@ -126,7 +126,7 @@ func (s *Start) planInput(ctx context.Context) envgen.Input {
 	in := envgen.Input{Node: s.Node, Decided: j.Decided,
 		World:  envgen.World{Nodes: j.Nodes.V, Job: j.ID.V, Store: s.openStore()},
 		Mpirun: j.Line.Kind == launcher.Mpirun, MPI: j.MPI, Uses: j.Uses}
-	in.Torch = j.Line.Kind == launcher.Torchrun || python(j.Line)
+	in.Torch = j.Line.Kind.Torch() || python(j.Line)
 	in.Script = j.Line.Inside || shell(j.Line)
 	if j.Vouch == job.Scheduled && j.Tasks.LocalSize < 2 {
 		in.World.Hosts = j.Hosts

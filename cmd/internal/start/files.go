@@ -70,9 +70,17 @@ func (s *Start) named(flag, etcdctl string) string {
 // TryOutputs refuses output files that cannot be written, before any work is done.
 func (s *Start) TryOutputs() error {
 	for flag, file := range map[string]string{"textfile": s.Opt.Textfile, "html": s.Opt.HTML, "history": s.Opt.History} {
-		if err := writable(file); err != nil {
-			return exit.CannotWrite(s.Opt.From(flag), file, err)
+		if err := s.TryOutput(flag, file); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// TryOutput refuses the file of a flag if it cannot be written.
+func (s *Start) TryOutput(flag, file string) error {
+	if err := writable(file); err != nil {
+		return exit.CannotWrite(s.Opt.From(flag), file, err)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type Options struct {
 	Access       rendezvous.Access
 	JoinTimeout  time.Duration
 	StartTimeout time.Duration
+	HangAfter    time.Duration
 	LastCall     time.Duration
 	Restarts     int
 	Token        secret.Token // see token.go
@@ -59,6 +60,8 @@ const (
 	DefaultLastCall = 10 * time.Second
 	// DefaultStartTimeout is longer than a node takes to become its command.
 	DefaultStartTimeout = 2 * time.Minute
+	// DefaultHangAfter is longer than a rank waits for another one at a healthy start, as a rule.
+	DefaultHangAfter = 2 * time.Minute
 	// DefaultPortRange lies outside Linux's ephemeral range (32768-60999) and
 	// begins at torch's own port.
 	DefaultPortRange = "29500-29999"
@@ -66,9 +69,15 @@ const (
 
 // NewOptions returns the settings of a command that has none of the flags.
 func NewOptions() *Options {
-	return &Options{Given: map[string]bool{}, JoinTimeout: DefaultJoinTimeout, StartTimeout: DefaultStartTimeout,
-		PortRange: DefaultPortRange, ReadAhead: true,
-		Options: measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto}}
+	return &Options{
+		Given:        map[string]bool{},
+		JoinTimeout:  DefaultJoinTimeout,
+		StartTimeout: DefaultStartTimeout,
+		HangAfter:    DefaultHangAfter,
+		PortRange:    DefaultPortRange,
+		ReadAhead:    true,
+		Options:      measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto},
+	}
 }
 
 // Variable returns the LAUNCH_* variable of a flag.
@@ -98,6 +107,8 @@ func (o *Options) Check(has map[string]bool) error {
 	switch {
 	case o.JoinTimeout <= 0:
 		return refuse("join-timeout", o.JoinTimeout.String(), "it must be above 0", "--join-timeout 90s, 10m or 1h30m")
+	case o.HangAfter < 0:
+		return refuse("hang-after", o.HangAfter.String(), "it must not be negative (0: off)", "--hang-after 2m")
 	case o.StartTimeout < 0:
 		return refuse("start-timeout", o.StartTimeout.String(), "it must not be negative (0: no limit)", "--start-timeout 2m")
 	case o.LastCall < 0:

@@ -8,6 +8,7 @@ import (
 	"html/template"
 	"slices"
 	"strings"
+	"unicode"
 
 	"launch/internal/finding"
 	"launch/preflight/bandwidth"
@@ -31,6 +32,7 @@ type page struct {
 	Rails             []bandwidth.RailRate
 	Heat              *heatPicture
 	Facts             string
+	Doctor            *doctorPage // launch doctor's
 }
 
 // pageRow is a node, or several with the same outcome.
@@ -42,7 +44,7 @@ type pageRow struct {
 // render returns the page that a template and its values make.
 func (p page) render(name string) ([]byte, error) {
 	t, err := template.New("").Funcs(template.FuncMap{"letter": statusClass, "gigabytes": gigabytes, "micros": micros,
-		"bound": bound, "spread": spread}).Parse(templates)
+		"bound": bound, "spread": spread}).Parse(templates + doctorTemplate)
 	if err != nil {
 		return nil, fmt.Errorf("read the page's template: %w", err)
 	}
@@ -50,7 +52,16 @@ func (p page) render(name string) ([]byte, error) {
 	if err := t.ExecuteTemplate(&out, name, p); err != nil {
 		return nil, fmt.Errorf("fill the page: %w", err)
 	}
-	return out.Bytes(), nil
+	return bytes.Map(graphic, out.Bytes()), nil
+}
+
+// graphic returns a character of a file for people, or the replacement character for one that controls a
+// terminal or reverses text.
+func graphic(r rune) rune {
+	if r == '\n' || r == '\t' || unicode.IsGraphic(r) {
+		return r
+	}
+	return unicode.ReplacementChar
 }
 
 // CheckHTML returns the outcome of launch check as one page.

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"launch/diagnose/logs"
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
 	"launch/envgen"
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -47,7 +50,7 @@ func TestEveryFieldIsInThePage(t *testing.T) {
 	}
 	for _, v := range []any{job.Job{}, fabric.Node{}, rendezvous.World{}, envgen.Plan{}, launcher.Exec{},
 		rendezvous.Event{}, Job{}, exit.Error{}, rail.Fabric{}, envgen.Explanation{}, finding.Survey{}, summary{},
-		bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}} {
+		bandwidth.Verdict{}, bandwidth.PastRate{}, benchSummary{}, verdict.Answer{}, scene.Scene{}, logs.Reading{}} {
 		walk(reflect.TypeOf(v))
 	}
 	if len(seen) < 20 {

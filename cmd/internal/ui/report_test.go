@@ -48,13 +48,19 @@ func surveyed(n int) Checked {
 		Took: 1500 * time.Millisecond}}
 }
 
-// readPage returns the text of the page, which must be well formed.
+// readPage returns the text of the page of a check.
 func readPage(t *testing.T, c Checked) string {
 	t.Helper()
 	b, err := CheckHTML(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return wordsOf(t, b)
+}
+
+// wordsOf returns the text of a page, which must be well formed and refer to nothing outside.
+func wordsOf(t *testing.T, b []byte) string {
+	t.Helper()
 	if file := os.Getenv("KEEP_PAGE"); file != "" {
 		_ = os.WriteFile(file, b, 0o666)
 	}

@@ -101,6 +101,33 @@ func TestTextOfOtherNodesCannotControlTheTerminal(t *testing.T) {
 	}
 }
 
+// A page or a file of metrics that is printed on a terminal does not control it.
+func TestAPageHasNoControlCharacters(t *testing.T) {
+	const evil = "a\x1b[2Jb\u009b\u202ec\x00\u2066\x7f ü"
+	c := surveyed(2)
+	c.Node.Hostname = evil
+	c.Report = append(c.Report, finding.Finding{ID: "x", Status: finding.Fail, What: evil, Breaks: evil, Fix: evil,
+		Seen: []finding.Seen{{Where: evil, What: evil}}})
+	b, err := CheckHTML(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	metrics, err := textOf(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{string(b), metrics} {
+		if i := strings.IndexFunc(text, func(r rune) bool {
+			return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
+		}); i >= 0 {
+			t.Errorf("%q", text[max(0, i-20):i+20])
+		}
+		if !strings.Contains(text, " ü") {
+			t.Error("a letter is missing")
+		}
+	}
+}
+
 // JSON that is looked at on a terminal does not control it, and is the same text.
 func TestJSONHasNothingThatATerminalInterprets(t *testing.T) {
 	const evil = "a\x1b[2J\u009b2J \u202ell\u2066x\x7f \U000e0001 ü"
