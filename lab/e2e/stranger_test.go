@@ -41,7 +41,7 @@ func TestAStrangerGetsNothingFromTheStore(t *testing.T) {
 	nodes = append(nodes, c.start(1))
 	c.joined(nodes...)
 	bin := stranger(t)
-	for host, sees := range map[int]string{3: "the flood ends after", 0: "is not let in"} {
+	for host, sees := range map[int]string{3: "has no room for more", 0: "is not let in"} {
 		s := c.startBare(host, append(otherUser(), bin, c.lab.Hosts[0].Addr+":29377", "store-29377"))
 		if s.ends() != 0 || !strings.Contains(s.out.String(), sees) {
 			t.Errorf("from %s: %s", s.name, s.out)
