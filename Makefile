@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench soak rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs soak rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -22,6 +22,7 @@ LDFLAGS = -s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 RACE ?= $(shell go list ./... | grep -v -e /cmd/launch -e /lab/ -e /model -e archtest)
 FUZZTIME ?= 10s
 SOAK ?= 15
+HANGS ?= full
 
 build: ## bin/launch, and bin/launch-static without cgo
 	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
@@ -57,6 +58,11 @@ benchlab: build ## launch bench with a slow link, node or direction, and without
 
 faultbench: build ## inject each fault on 2, 3 and 5 hosts; 200 healthy starts; compare with torchrun
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench
+
+hangs: build ## make all kinds of hung, slow and healthy starts; compare what launch doctor says
+	@tools/apt.sh iproute2 nftables python3-torch openmpi-bin || echo "the cases that need these are skipped"
+	@tools/torch.sh || echo "the cases that need a current torch are skipped"
+	LAUNCH_HANGS=$(HANGS) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m ./lab/hangs
 
 soak: build ## run a job for SOAK minutes (15), 40 jobs at once, 100 starts and 80 rounds of random faults
 	LAUNCH_SOAK=$(SOAK) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m -run Soak ./lab/e2e

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-limit=20m # of all tests together
+limit=26m # of all tests together
 
 tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin ucx-utils libfabric-bin spin ||
 	echo "the tests that need these are skipped"

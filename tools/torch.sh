@@ -39,4 +39,6 @@ if ! whole; then
 	tools/apt.sh python3-torch
 	exit 0
 fi
+# The tests of launch doctor compare with and without Python stacks.
+timeout 1m "${pip[@]}" install --no-cache-dir py-spy 2>/dev/null || echo "torch: py-spy cannot be installed"
 echo "torch: $(.venv/bin/python -c 'import torch; print(torch.__version__)') in .venv"

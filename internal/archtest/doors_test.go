@@ -28,7 +28,7 @@ var doors = map[string][]string{
 
 	// stranger asks a store of launch by etcd's own client, whose log is of no interest, and answers in
 	// etcd's messages.
-	"lab/stranger": {etcd, "go.etcd.io/etcd/api/v3", "go.uber.org/zap", "google.golang.org/grpc"},
+	"lab/stranger": {"internal/sidechannel", etcd, "go.etcd.io/etcd/api/v3", "go.uber.org/zap", "google.golang.org/grpc"},
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
@@ -87,8 +87,20 @@ var doors = map[string][]string{
 	// HCAs; unix, for what TCP knows of a connection, and to drop what arrives.
 	"preflight/bench": {"fabric/verbs", "fabric/verbs/confine", "internal/sidechannel", unixPkg},
 
-	// Why a job does not run: evidence comes as values of its own.
-	"diagnose": {"internal/finding"},
+	// Why a job does not run: evidence comes as values. launcher reads torchrun's line, tcpstore has the values that
+	// a store's keys make.
+	"diagnose": {"diagnose/scene", "diagnose/verdict", "internal/finding", "internal/launcher", "internal/tcpstore"},
+	// The evidence of an answer is that of a finding.
+	"diagnose/verdict": {"internal/finding"},
+	// scene asks the kernel for sockets by netlink, and a store for its board (tcpstore); child, since py-spy
+	// may not end.
+	"diagnose/scene": {"internal/child", "internal/tcpstore", unixPkg},
+	// bundle changes the names and addresses in a scene, and in what it holds of a store.
+	"diagnose/bundle": {"diagnose/scene"},
+	// logs reads the logs of a job that failed; its answer is a verdict with evidence.
+	"diagnose/logs": {"diagnose/verdict", "internal/finding"},
+	// flight reads torch's flight recorder; its answer is a verdict with evidence.
+	"diagnose/flight": {"diagnose/verdict", "internal/finding"},
 
 	// Agreement. client/pkg for etcd's form of a member's address, api for the errors
 	// that trying again does not change, zap and grpc to hand it a silent logger
@@ -135,9 +147,12 @@ var doors = map[string][]string{
 	// key munge may hide,
 	// and the pidfd of the command (handoff). It reports a finding about a node
 	// that is late. While it waits, it has the command's import (software) read (fabric).
-	"cmd/internal/companion": {"fabric", "fabric/software", "internal/child", "internal/finding", "internal/handoff",
+	// For launch doctor it shows what this node sees (scene), and judges what all see (diagnose) by the counters of
+	// its processes (procfs).
+	"cmd/internal/companion": {"diagnose", "diagnose/scene", "diagnose/verdict", "fabric", "fabric/software",
+		"internal/child", "internal/finding", "internal/handoff",
 		"internal/sidechannel", "internal/masterport", "internal/munge", "internal/process", "internal/secret",
-		"rendezvous", etcd, unixPkg},
+		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
 	// dns asks name servers one by one, which the standard library does not show.
@@ -147,10 +162,26 @@ var doors = map[string][]string{
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
 	// ui renders the values of every room and decides nothing. prometheus writes
 	// its text format; outfile, for the file of metrics.
-	"cmd/internal/ui": {"envgen", "fabric", "fabric/gpu", "fabric/rail", "fabric/software", "internal/exit",
-		"internal/finding", "internal/job", "internal/launcher", "internal/outfile",
-		"internal/setting", "preflight/bandwidth", "rendezvous", "github.com/jedib0t/go-pretty/v6",
-		"github.com/prometheus/client_golang/prometheus", "github.com/prometheus/common/expfmt", "golang.org/x/term"},
+	"cmd/internal/ui": {
+		"diagnose/logs", "diagnose/scene", "diagnose/verdict",
+		"envgen",
+		"fabric",
+		"fabric/gpu",
+		"fabric/rail",
+		"fabric/software",
+		"internal/exit",
+		"internal/finding",
+		"internal/job",
+		"internal/launcher",
+		"internal/outfile",
+		"internal/setting",
+		"preflight/bandwidth",
+		"rendezvous",
+		"github.com/jedib0t/go-pretty/v6",
+		"github.com/prometheus/client_golang/prometheus",
+		"github.com/prometheus/common/expfmt",
+		"golang.org/x/term",
+	},
 }
 
 // testDoors is what tests may import besides; "*" is for all of them.
@@ -165,6 +196,11 @@ var testDoors = map[string][]string{
 	// The benchmark of the checks between nodes: what its store has served.
 	"cmd/internal/start": {"github.com/prometheus/client_golang/prometheus"},
 	"envgen":             {"fabric/gpu", "fabric/machine", "fabric/machine/machinetest"},
+	// What a bundle holds gives the same verdicts.
+	"diagnose":        {"diagnose/bundle"},
+	"diagnose/bundle": {"internal/tcpstore"},
+	// Real ranks, and a file system that does not answer.
+	"diagnose/scene": {"github.com/hanwen/go-fuse/v2/fs", "github.com/hanwen/go-fuse/v2/fuse", "lab/programs"},
 	// A torch, whose files are to say what it says of itself.
 	"fabric/software": {"lab/programs"},
 	// A library that may hang or crash is loaded in a child.
@@ -179,20 +215,28 @@ var testDoors = map[string][]string{
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
 	"internal/handoff": {"internal/pty"},
+	// The dumps of a current torch are what is read.
+	"diagnose/flight": {"lab/programs"},
+	// The stores of torch, old and current, are what is read.
+	"internal/tcpstore": {"lab/programs"},
 	// The paths between hosts of a lab are what is measured.
 	"internal/sidechannel": {"internal/secret", "lab/netns"},
 	// munge is tried with a daemon of its own.
-	"internal/munge":  {"lab/programs"},
-	"cmd/internal/ui": {"fabric/machine/machinetest"},
+	"internal/munge": {"lab/programs"},
+	// scene: its fields are on the page of JSON lines; tcpstore, for what a store holds on the page of launch doctor.
+	"cmd/internal/ui": {"diagnose/scene", "fabric/machine/machinetest", "internal/tcpstore"},
 	// Hosts whose links are shaped.
 	"lab/benchlab": {"lab/netns", "lab/programs"},
 	// unix, to mount one file, and for another user's link.
 	"internal/outfile": {unixPkg},
 	// unix, to mount a small disk.
-	"lab/e2e": {"lab/netns", "lab/programs", unixPkg},
+	// verdict, for the answers of the doctor.
+	"lab/e2e": {"diagnose/verdict", "lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
 	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs",
 		"github.com/miekg/dns"},
+	// verdict, for the answers of the doctor.
+	"lab/hangs": {"diagnose/verdict", "lab/netns", "lab/programs"},
 	// setting, for the library of a variable.
 	"lab/libs": {"internal/setting", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
