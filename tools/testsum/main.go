@@ -2,11 +2,15 @@
 // for each package, the output of failed tests, tests that took long, skips with
 // their reasons, and "N passed, N failed, N skipped". It counts tests that have no
 // subtests. A package that failed without a failed test counts as one failure.
+//
+// With -again FILE it writes there, a line each, "package ^Test$" of the tests that may be tried
+// again alone: where at most three failed, and none by a panic, a race or a time limit.
 package main
 
 import (
 	"bufio"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -43,11 +47,27 @@ type summary struct {
 	passed  int
 	failed  int
 	skips   []string
+	again   []string // "package ^Test$"
+	broken  bool     // something failed that no second try excuses
 }
 
-func main() { os.Exit(run(os.Stdin, os.Stdout)) }
+// few is the number of failed tests that may be tried again.
+const few = 3
 
-func run(in io.Reader, out io.Writer) int {
+func main() {
+	again := flag.String("again", "", "`file` for the tests that may be tried again")
+	flag.Parse()
+	code, names := run(os.Stdin, os.Stdout)
+	if *again != "" && len(names) > 0 {
+		if err := os.WriteFile(*again, []byte(strings.Join(names, "\n")+"\n"), 0o600); err != nil {
+			fmt.Fprintln(os.Stderr, "testsum:", err)
+		}
+	}
+	os.Exit(code)
+}
+
+// run returns the exit status, and which tests may be tried again.
+func run(in io.Reader, out io.Writer) (code int, again []string) {
 	s := &summary{out: out, results: map[string]map[string]*result{}}
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 16<<20)
@@ -62,6 +82,7 @@ func run(in io.Reader, out io.Writer) int {
 	if err := lines.Err(); err != nil {
 		fmt.Fprintln(out, "testsum:", err)
 		s.failed++
+		s.broken = true
 	}
 	return s.close()
 }
@@ -121,9 +142,11 @@ func (s *summary) endPackage(e event, tests map[string]*result) {
 				failed++
 			}
 			fmt.Fprintf(s.out, "--- %s %s\n%s", e.Package, name, r.output.String())
+			s.retry(e.Package, name, r)
 		}
 	}
 	if e.Action == "fail" {
+		s.broken = s.broken || failed == 0
 		// The package's own output: a panic, a time limit, output of TestMain.
 		fmt.Fprint(s.out, tests[""].output.String(), s.build.String())
 		s.build.Reset()
@@ -138,22 +161,39 @@ func (s *summary) endPackage(e event, tests map[string]*result) {
 	s.failed += failed
 }
 
-// close prints the end and returns the exit status.
-func (s *summary) close() int {
+// retry notes the top-level test of a failed one.
+func (s *summary) retry(pkg, name string, r *result) {
+	text := r.output.String()
+	if r.action != "fail" || strings.Contains(text, "panic:") || strings.Contains(text, "DATA RACE") {
+		s.broken = true
+		return
+	}
+	top, _, _ := strings.Cut(name, "/")
+	if line := pkg + " ^" + top + "$"; !slices.Contains(s.again, line) {
+		s.again = append(s.again, line)
+	}
+}
+
+// close prints the end and returns the exit status, and which tests may be tried again.
+func (s *summary) close() (code int, again []string) {
 	for _, pkg := range slices.Sorted(maps.Keys(s.results)) {
 		if s.results[pkg][""].action == "" {
 			fmt.Fprintf(s.out, "FAIL  %s did not end\n", pkg)
 			s.failed++
+			s.broken = true
 		}
 	}
 	if len(s.skips) > 0 {
 		fmt.Fprintf(s.out, "\n%d skipped:\n  %s\n", len(s.skips), strings.Join(s.skips, "\n  "))
 	}
 	fmt.Fprintf(s.out, "\n%d passed, %d failed, %d skipped\n", s.passed, s.failed, len(s.skips))
-	if s.failed > 0 || s.passed == 0 {
-		return 1
+	switch {
+	case s.failed == 0 && s.passed > 0:
+		return 0, nil
+	case s.broken || len(s.again) > few:
+		return 1, nil
 	}
-	return 0
+	return 1, s.again
 }
 
 // logged matches a line of t.Skip: "    file_test.go:12: the reason".
