@@ -1,8 +1,8 @@
 // Package masterport reserves a TCP port for the job's own store, from its
 // announcement until the store listens there: "import torch" takes seconds.
 //
-// A held port is bound with SO_REUSEADDR, but nothing listens on it. Connections are refused, and a
-// program that binds it in the ordinary way gets "address in use". The store, which sets
+// A held port is bound with SO_REUSEADDR, but nothing listens on it, except between Listen and Quiet.
+// Connections are refused, and a program that binds it in the ordinary way gets "address in use". The store, which sets
 // SO_REUSEADDR, binds and listens as well as the holder. So could a second launch: between launches
 // an abstract unix socket decides, which belongs to a network namespace as the port does.
 package masterport
@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -28,6 +29,28 @@ type Held struct {
 	Port int
 
 	socket, mutex *os.File // a process that has them open holds the port
+}
+
+// Listen answers at the port, with a listener of the caller's, until Quiet: the other nodes try whether they get
+// through.
+func (h *Held) Listen() (net.Listener, error) {
+	err := unix.Listen(int(h.socket.Fd()), unix.SOMAXCONN)
+	if err == nil {
+		var l net.Listener
+		if l, err = net.FileListener(h.socket); err == nil {
+			return l, nil
+		}
+	}
+	return nil, fmt.Errorf("listen at the held port %d: %w", h.Port, err)
+}
+
+// Quiet ends what Listen began, before the port's own program starts. The port is held on: a socket that stops to
+// listen keeps an explicit port (inet_shutdown, and SOCK_BINDPORT_LOCK in inet_connection_sock.c).
+func (h *Held) Quiet() error {
+	if err := unix.Shutdown(int(h.socket.Fd()), unix.SHUT_RD); err != nil && !errors.Is(err, unix.ENOTCONN) {
+		return fmt.Errorf("stop listening at port %d: %w", h.Port, err)
+	}
+	return nil
 }
 
 // Close releases the port in this process.

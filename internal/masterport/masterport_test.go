@@ -303,3 +303,56 @@ func TestTorchStoreListensWithTheHolder(t *testing.T) {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
 }
+
+// A held port answers between Listen and Quiet, and is held before, meanwhile and after: the store of torch can
+// have it then, and no program that binds in the ordinary way.
+func TestAHeldPortListensForAWhile(t *testing.T) {
+	h := hold(t, free(t))
+	for range 2 {
+		l, err := h.Listen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, host := range []string{"127.0.0.1", "::1"} {
+			c, err := net.Dial("tcp", net.JoinHostPort(host, fmt.Sprint(h.Port)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Close()
+			s.Close()
+		}
+		if u, err := Look(proc, Everywhere(h.Port)); err != nil || !u.Taken {
+			t.Errorf("use while it listens: %+v, %v", u, err)
+		}
+		if err := errors.Join(h.Quiet(), l.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := net.Dial("tcp", fmt.Sprint("127.0.0.1:", h.Port)); !errors.Is(err, unix.ECONNREFUSED) {
+			if err == nil {
+				c.Close()
+			}
+			t.Errorf("after Quiet: got %v, want connection refused", err)
+		}
+		for _, a := range addresses {
+			if l, err := listen(a.network, a.host, h.Port, false); !errors.Is(err, unix.EADDRINUSE) {
+				if err == nil {
+					l.Close()
+				}
+				t.Errorf("an ordinary program at %s: got %v, want address in use", a.host, err)
+			}
+			l, err := listen(a.network, a.host, h.Port, true)
+			if err != nil {
+				t.Errorf("torch's store at %s: %v", a.host, err)
+				continue
+			}
+			l.Close()
+		}
+		if err := h.Quiet(); err != nil {
+			t.Errorf("a second time: %v", err)
+		}
+	}
+}

@@ -67,8 +67,13 @@ func reachFaults() []fault {
 			other := tr.hosts[len(tr.hosts)-2]
 			tr.each(func(h *host) {
 				if h != tr.sick && h != other {
-					h.Run("table ip n {\nchain o {\ntype nat hook output priority -100\nip daddr "+tr.sick.Addr+" dnat to "+
-						other.Addr+"\n}\n}\n", "nft", "-f", "-")
+					h.Run(
+						"table ip n {\nchain o {\ntype nat hook output priority -100\nip daddr "+tr.sick.Addr+" dnat to "+
+							other.Addr+"\n}\n}\n",
+						"nft",
+						"-f",
+						"-",
+					)
 				}
 			})
 		},
@@ -77,8 +82,13 @@ func reachFaults() []fault {
 		group: "reach", name: "a proxy accepts every incoming connection", ci: true,
 		inject: func(tr *trial) {
 			tr.sick.assist(tr, "proxy", ":15001")
-			tr.sick.Run("table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to "+
-				":15001\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run(
+				"table ip n {\nchain i {\ntype nat hook prerouting priority -100\ntcp dport != 29377 redirect to "+
+					":15001\n}\n}\n",
+				"nft",
+				"-f",
+				"-",
+			)
 		},
 		want: []string{"peer.reach", "peer.identity"},
 	}, {
@@ -89,15 +99,44 @@ func reachFaults() []fault {
 				h.NIC("data0", fmt.Sprintf("10.88.0.%d/24", i+1))
 				h.env = append(h.env, "NCCL_SOCKET_IFNAME=data0")
 			}
-			tr.sick.Run("table inet f {\nchain i {\ntype filter hook input priority 0\niif data0 drop\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run(
+				"table inet f {\nchain i {\ntype filter hook input priority 0\niif data0 drop\n}\n}\n",
+				"nft",
+				"-f",
+				"-",
+			)
 		},
 		want: []string{"peer.beside"}, real: "NVML's answers come from a file",
+	}, {
+		group: "reach", name: "a firewall drops the port of the job's own store", ci: true,
+		inject: func(tr *trial) { tr.sick = tr.hosts[0]; tr.sick.shut("29500-29599 drop") },
+		want:   []string{"peer.port"},
+	}, {
+		group: "reach", name: "a firewall rejects the port of a plain program's store",
+		inject: func(tr *trial) {
+			tr.sick = tr.hosts[0]
+			tr.sick.shut("29500-29599 reject with tcp reset")
+			tr.each(func(h *host) {
+				h.line = []string{"python3", tools.script}
+				h.flags = []string{"--nnodes", fmt.Sprint(len(tr.hosts))}
+			})
+		},
+		want: []string{"peer.port"},
+	}, {
+		group: "reach", name: "the port of the job's own store is closed to one node", sizes: []int{3, 5},
+		inject: func(tr *trial) { tr.hosts[0].shut("29500-29599 ip saddr " + tr.sick.Addr + " drop") },
+		want:   []string{"peer.port"},
 	}, {
 		group: "mtu", name: "long packets vanish before one node", ci: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) { h.jumbo() })
-			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\nip length > 1500 drop\n}\nchain o "+
-				"{\ntype filter hook output priority 0\nip length > 1500 drop\n}\n}\n", "nft", "-f", "-")
+			tr.sick.Run(
+				"table ip m {\nchain i {\ntype filter hook input priority 0\nip length > 1500 drop\n}\nchain o "+
+					"{\ntype filter hook output priority 0\nip length > 1500 drop\n}\n}\n",
+				"nft",
+				"-f",
+				"-",
+			)
 		},
 		want: []string{"peer.large"},
 	}, {
@@ -105,8 +144,12 @@ func reachFaults() []fault {
 		inject: func(tr *trial) {
 			tr.each(func(h *host) {
 				h.jumbo()
-				h.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1500 drop\n}\n}\n",
-					"nft", "-f", "-")
+				h.Run(
+					"table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 1500 drop\n}\n}\n",
+					"nft",
+					"-f",
+					"-",
+				)
 			})
 		},
 		want: []string{"peer.large"},
@@ -129,6 +172,12 @@ func (h *host) firewall(hook, verdict string, before ...string) {
 		"ct state established accept", "tcp dport 29377 accept"}
 	rules = append(append(rules, before...), verdict)
 	h.Run("table inet f {\nchain c {\n"+strings.Join(rules, "\n")+"\n}\n}\n", "nft", "-f", "-")
+}
+
+// shut closes incoming ports by a rule that begins with them.
+func (h *host) shut(rule string) {
+	h.Run("table inet f {\nchain c {\ntype filter hook input priority 0\niif lo accept\ntcp dport "+rule+"\n}\n}\n",
+		"nft", "-f", "-")
 }
 
 // jumbo gives the host an interface of 9000 bytes, which sends each segment as one

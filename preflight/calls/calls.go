@@ -27,6 +27,7 @@ type Caller struct {
 	Node  fabric.Node
 	Keys  *tls.Config // nil: no token
 	All   bool        // call every partner with long messages, node rank 0 too
+	Port  bool        // call the port of the job's own store
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
 }
 
@@ -58,6 +59,14 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 				out = append(out, made)
 			})
 		}
+	}
+	if c.Port && w.Rank != 0 {
+		wg.Go(func() {
+			made := knock(ctx, c.Node, w.Master)
+			mu.Lock()
+			defer mu.Unlock()
+			out = append(out, made)
+		})
 	}
 	wg.Wait()
 	return out, names.result(), context.Cause(ctx)
@@ -98,6 +107,22 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		c.Iface = leaves.Name
 	}
 	return c, got.About
+}
+
+// knock calls the port that node rank 0 holds for the job's own store.
+func knock(ctx context.Context, n fabric.Node, m rendezvous.Member) Call {
+	at := netip.AddrPortFrom(m.Addr, uint16(m.Port))
+	ctx, cancel := context.WithTimeout(ctx, Budget)
+	defer cancel()
+	c := Call{Addr: at.String(), Port: true}
+	id, err := sidechannel.Knock(ctx, at, sourceFor(n, m.Addr))
+	switch {
+	case err != nil:
+		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
+	case id != m.ID:
+		c.Other = id
+	}
+	return c
 }
 
 // stalled returns the direction in which a long message did not arrive. A process that sends late, because it is

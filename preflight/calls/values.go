@@ -15,6 +15,7 @@ type Call struct {
 	To    int               `json:"to"` // rank
 	Addr  string            `json:"addr"`
 	Also  bool              `json:"also,omitempty"`  // one of the called node's Listens, not its address
+	Port  bool              `json:"port,omitempty"`  // the port that is held for the job's own store, on node rank 0
 	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
 	Err   string            `json:"err,omitempty"`
 	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place

@@ -65,11 +65,14 @@ func narrow(all []edge, e edge) bool {
 // call node rank 0, so several judge each node. Where most calls to a node fail, the node
 // is the cause; where one fails, the path between the two is.
 func compareCalls(posts []Post) (out []judged) {
-	var all, also []edge
+	var all, also, port []edge
 	for _, e := range edges(posts) {
-		if e.call.Also {
+		switch {
+		case e.call.Port:
+			port = append(port, e)
+		case e.call.Also:
 			also = append(also, e)
-		} else {
+		default:
 			all = append(all, e)
 		}
 	}
@@ -90,6 +93,7 @@ func compareCalls(posts []Post) (out []judged) {
 		for _, b := range causes(also, len(posts), failed) {
 			out = append(out, b.otherAddress(posts))
 		}
+		out = append(out, closedPort(port, posts)...)
 	}
 	arrived := slices.DeleteFunc(all, failed)
 	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall != "" }) {

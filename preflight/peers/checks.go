@@ -37,6 +37,10 @@ func nodeChecks() []preflight.Check {
 			"unknown or another node's. Each node looks up those of at most four others; where few are known, the check is " +
 			"a skip.",
 	}, {
+		ID: "peer.port", Title: "the port of the job's own store answers on node rank 0, to every node",
+		Doc: "launch holds the port that MASTER_PORT will name, and answers there until the start. Where a firewall closes " +
+			"this port alone, the ranks wait for rank 0 for minutes.",
+	}, {
 		ID: "peer.beside", Title: "the nodes reach each other at the addresses where NCCL and Gloo wait",
 		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open.",
 	}, {

@@ -256,7 +256,7 @@ func NewSurvey(posts []Post, d Decision, table []preflight.Check) finding.Survey
 	s.NotJudged = slices.Compact(s.NotJudged)
 	for _, wrong := range []bool{true, false} {
 		for _, e := range edges(posts) {
-			if bad := e.call.Bad(); (bad != "") == wrong && len(s.Calls) < maxCalls {
+			if bad := e.call.Bad(); (bad != "") == wrong && told(e) && len(s.Calls) < maxCalls {
 				s.Calls = append(s.Calls, finding.Called{From: e.from.Rank, To: e.to.Rank, Bad: bad})
 			}
 		}

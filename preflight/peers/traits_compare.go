@@ -171,7 +171,9 @@ func compareTraits(posts []Post) []judged {
 	var found []unlike
 	gpus := onGPU(loadsOf(posts))
 	// Failed calls are reported with what did not arrive.
-	apart := slices.ContainsFunc(edges(posts), func(e edge) bool { return e.call.Failed() && !e.call.Also })
+	apart := slices.ContainsFunc(edges(posts), func(e edge) bool {
+		return e.call.Failed() && !e.call.Also && !e.call.Port
+	})
 	for _, r := range traitRules() {
 		if !r.cpu && !gpus || r.id == "same.family" && apart {
 			continue

@@ -58,6 +58,7 @@ type companion struct {
 	tls         *tls.Config // of the side channel
 	credential  string      // in which munge hides spec.Token; "": it does not
 	port        *masterport.Held
+	door        *sidechannel.Door // answers at port until the start; nil: it does not
 	sideChannel *sidechannel.Listener
 	server      atomic.Pointer[rendezvous.Server]
 	launch      int          // its PID, later the command's

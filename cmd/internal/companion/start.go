@@ -75,6 +75,7 @@ func (p *companion) readAhead() {
 // Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.
 func (p *companion) Go(none, *none) (err error) {
 	defer p.call(&err)()
+	p.quiet()
 	if err = p.session.Start(p.ctx); err != nil {
 		return err
 	}
@@ -116,6 +117,7 @@ func (p *companion) Return(_ none, out *rendezvous.Member) (err error) {
 	defer p.call(&err)()
 	p.endRun()
 	last, s := p.port.Port, *p.spec
+	p.quiet()
 	p.port.Close()
 	if s.Port = last + 1; s.Fixed || s.Port > s.High {
 		s.Port = p.spec.Port
@@ -159,10 +161,25 @@ func (p *companion) hold(s *Spec, self *rendezvous.Member, last int) (err error)
 			err = fmt.Errorf("%w, by %s", err, u.By)
 		}
 	}
-	if err == nil {
-		self.Port = p.port.Port
+	if err != nil {
+		return err
 	}
+	self.Port = p.port.Port
+	l, err := p.port.Listen()
+	if err != nil {
+		return err
+	}
+	p.door, err = sidechannel.OpenDoor(l, self.ID)
 	return err
+}
+
+// quiet ends what answers at the held port: the start begins, or this node leaves it.
+func (p *companion) quiet() {
+	if p.door != nil {
+		_ = p.port.Quiet() // else the store finds the port taken, and says so
+		p.door.Shut()
+		p.door = nil
+	}
 }
 
 // connect hosts the store if this node is to, and connects to it.

@@ -97,7 +97,7 @@ func (s *Start) options() preflight.Options {
 
 // call calls the other nodes, and looks up their names unless the name servers are known not to answer.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
-	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs}
+	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv}
 	if keys := s.Opt.Token.Keys(s.Job.ID.V); keys != nil {
 		c.Keys = keys.Client()
 	}
