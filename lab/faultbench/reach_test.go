@@ -140,6 +140,23 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.large"},
 	}, {
+		group: "mtu", name: "long packets vanish on the network that Gloo uses", ci: true,
+		inject: func(tr *trial) {
+			for i, h := range tr.hosts {
+				h.NIC("data0", fmt.Sprintf("10.88.0.%d/24", i+1))
+				h.MTU("data0", 9000)
+				h.env = append(h.env, "GLOO_SOCKET_IFNAME=data0")
+			}
+			tr.sick.Run(
+				"table ip m {\nchain i {\ntype filter hook input priority 0\niif data0 ip length > 1500 drop\n}\n"+
+					"chain o {\ntype filter hook output priority 0\noif data0 ip length > 1500 drop\n}\n}\n",
+				"nft",
+				"-f",
+				"-",
+			)
+		},
+		want: []string{"peer.large"},
+	}, {
 		group: "mtu", name: "long packets vanish between all", shared: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) {
@@ -182,7 +199,4 @@ func (h *host) shut(rule string) {
 
 // jumbo gives the host an interface of 9000 bytes, which sends each segment as one
 // packet.
-func (h *host) jumbo() {
-	h.Run("", "ip", "link", "set", "eth0", "mtu", "9000", "gso_max_segs", "1")
-	h.Port("mtu", "9000")
-}
+func (h *host) jumbo() { h.MTU("eth0", 9000) }

@@ -15,13 +15,25 @@ func (h *Host) NIC(name, cidr string) {
 	h.lab.must("-n", h.ns, "link", "set", name, "up")
 }
 
+// MTU sets the largest packet of an interface and of the switch's port behind it, and sends each segment as one packet.
+func (h *Host) MTU(nic string, bytes int) {
+	h.lab.t.Helper()
+	h.lab.must("-n", h.ns, "link", "set", nic, "mtu", fmt.Sprint(bytes), "gso_max_segs", "1")
+	h.lab.must("-n", h.lab.sw, "link", "set", h.portOf(nic), "mtu", fmt.Sprint(bytes))
+}
+
+// portOf returns the switch's port behind an interface.
+func (h *Host) portOf(nic string) string {
+	if nic == "eth0" {
+		return h.port
+	}
+	return h.port + nic
+}
+
 // Shape limits an interface to Mbit/s in each direction (0: no limit), with a queue of a tenth of a second.
 func (h *Host) Shape(nic string, out, in int) {
 	h.lab.t.Helper()
-	port := h.port + nic
-	if nic == "eth0" {
-		port = h.port
-	}
+	port := h.portOf(nic)
 	for _, end := range []struct {
 		ns, dev string
 		mbit    int

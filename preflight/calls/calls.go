@@ -81,10 +81,10 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
 	opt := sidechannel.Options{From: sourceFor(n, addr)}
 	var leaves fabric.Interface
-	if long && !c.Also {
+	if long {
 		leaves = interfaceTo(ctx, n, at)
 		c.IfMTU = leaves.MTU
-		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, true
+		opt.IfMTU, opt.Bulk, opt.About = c.IfMTU, longMessage, !c.Also
 	}
 	got, err := sidechannel.Probe(ctx, at, keys, opt)
 	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener closes the connection of a late caller

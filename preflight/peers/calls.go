@@ -4,22 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight/blame"
 	"launch/preflight/calls"
 )
-
-// Listen is an address on which a library waits for the other nodes, in addition to the address of the node.
-type Listen struct {
-	Library string     `json:"library"` // "NCCL", "Gloo"
-	Addr    netip.Addr `json:"addr"`
-	Typed   bool       `json:"typed,omitempty"` // chosen by a setting, not by the library
-}
 
 // edge is a call with its two ends.
 type edge struct {
@@ -56,8 +47,8 @@ func byRank(posts []Post) map[int]Post {
 // that, so the path is not at fault.
 func narrow(all []edge, e edge) bool {
 	return slices.ContainsFunc(all, func(back edge) bool {
-		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.IfMTU > 0 &&
-			back.call.IfMTU <= e.call.MTU
+		return back.from.Rank == e.to.Rank && back.to.Rank == e.from.Rank && back.call.Also == e.call.Also &&
+			back.call.IfMTU > 0 && back.call.IfMTU <= e.call.MTU
 	})
 }
 
@@ -102,6 +93,13 @@ func compareCalls(posts []Post) (out []judged) {
 	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall == "" && e.call.Hole }) {
 		out = append(out, judged{b.hole(), nil})
 	}
+	if len(out) > 0 {
+		return out
+	}
+	beside := slices.DeleteFunc(also, failed)
+	for _, b := range causes(beside, len(posts), func(e edge) bool { return e.call.Stall != "" }) {
+		out = append(out, b.largeBeside())
+	}
 	return out
 }
 
@@ -114,30 +112,6 @@ func (b blamed) reach(w words) finding.Finding {
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").
 		Do("%s", fix)
-}
-
-// otherAddress judges calls to the other addresses on which a library waits. It fails only where the
-// user's own setting names the address: a library may not use what it chooses itself.
-func (b blamed) otherAddress(posts []Post) judged {
-	e := b.common()
-	w := wordsOf(e, posts)
-	library, typed := "a library", false
-	for _, l := range e.to.Listens {
-		if l.Addr.String() == hostOf(e.call.Addr) {
-			library, typed = l.Library, l.Typed
-		}
-	}
-	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to the address where %s waits (%s)", library,
-		hostOf(e.call.Addr))), w.why).Named("peer.beside").
-		Breaking("the nodes reach each other at their own addresses, but %s waits there, and hangs when it connects",
-			library).
-		Do("set %s_SOCKET_IFNAME to the interface of %s on that node, or open that network between the nodes",
-			strings.ToUpper(library), e.to.Name)
-	if !typed {
-		return judged{Finding: b.see(f)}
-	}
-	f.Status = finding.Fail
-	return judged{b.see(f), b.unfit()}
 }
 
 const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr 10.0.0.0/16"
@@ -178,8 +152,11 @@ func wordsOf(e edge, posts []Post) words {
 	case sidechannel.Reset, sidechannel.Silent:
 		why := map[sidechannel.Cause]string{sidechannel.Reset: "the connection opens and is then cut off",
 			sidechannel.Silent: "the connection opens, but nothing answers"}[c.Cause]
-		return words{why: why, fix: "exclude the job from the proxy, service mesh or firewall that inspects connections " +
-			"(Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP}
+		return words{
+			why: why,
+			fix: "exclude the job from the proxy, service mesh or firewall that inspects connections " +
+				"(Istio: sidecar.istio.io/inject: \"false\" on the pods)\n" + openTCP,
+		}
 	case sidechannel.Token:
 		return words{id: "peer.token", why: "its LAUNCH_TOKEN differs or is missing",
 			fix: "give all nodes the same LAUNCH_TOKEN"}
@@ -207,7 +184,8 @@ func twins(e edge, posts []Post) (words, bool) {
 	var who []string // in rank order, so the text is the same for each of them
 	image, other := false, false
 	for _, p := range posts {
-		if of[p.Rank] != at || p.Traits.Machine == "" || p.Traits.Machine == e.to.Traits.Machine && p.Rank != e.to.Rank {
+		if of[p.Rank] != at || p.Traits.Machine == "" ||
+			p.Traits.Machine == e.to.Traits.Machine && p.Rank != e.to.Rank {
 			continue
 		}
 		who = append(who, p.Name)
@@ -237,8 +215,9 @@ func (b blamed) large() finding.Finding {
 		Breaking("the ranks connect, and the first large collective hangs forever")
 	if c := e.call; c.Hole && c.MTU > 0 {
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
-		return b.see(f).Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in "+
-			"the firewall", b.shrink(c.MTU), c.IfMTU)
+		return b.see(f).
+			Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in "+
+				"the firewall", b.shrink(c.MTU), c.IfMTU)
 	}
 	return b.see(f).Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
 		"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)
@@ -263,7 +242,10 @@ func (b blamed) shrink(mtu int) string {
 	}
 	switch len(names) {
 	case 0:
-		return fmt.Sprintf("ip link set dev IFACE mtu %d   # on all nodes, IFACE: the interface of each node's address", mtu)
+		return fmt.Sprintf(
+			"ip link set dev IFACE mtu %d   # on all nodes, IFACE: the interface of each node's address",
+			mtu,
+		)
 	case 1:
 		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
 	}

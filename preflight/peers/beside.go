@@ -1,0 +1,58 @@
+package peers
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// Listen is an address on which a library waits for the other nodes, in addition to the address of the node.
+type Listen struct {
+	Library string     `json:"library"` // "NCCL", "Gloo"
+	Addr    netip.Addr `json:"addr"`
+	Typed   bool       `json:"typed,omitempty"` // chosen by a setting, not by the library
+}
+
+// otherAddress judges calls to the other addresses on which a library waits. It fails only where the
+// user's own setting names the address: a library may not use what it chooses itself.
+func (b blamed) otherAddress(posts []Post) judged {
+	e := b.common()
+	w := wordsOf(e, posts)
+	library, typed := e.waits()
+	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to the address where %s waits (%s)", library,
+		hostOf(e.call.Addr))), w.why).Named("peer.beside").
+		Breaking("the nodes reach each other at their own addresses, but %s waits there, and hangs when it connects",
+			library).
+		Do("set %s_SOCKET_IFNAME to the interface of %s on that node, or open that network between the nodes",
+			strings.ToUpper(library), e.to.Name)
+	if !typed {
+		return judged{Finding: b.see(f)}
+	}
+	f.Status = finding.Fail
+	return judged{b.see(f), b.unfit()}
+}
+
+// largeBeside is large for the other addresses on which a library waits.
+func (b blamed) largeBeside() judged {
+	library, typed := b.common().waits()
+	f := b.large()
+	f.What += fmt.Sprintf("; this is at the address where %s waits (%s), not at the node's own", library,
+		hostOf(b.common().call.Addr))
+	if typed {
+		return judged{f, b.unfit()}
+	}
+	f.Status = finding.Warn
+	return judged{Finding: f}
+}
+
+// waits returns which library waits at the called address, and whether the user's own setting names it.
+func (e edge) waits() (library string, typed bool) {
+	for _, l := range e.to.Listens {
+		if l.Addr.String() == hostOf(e.call.Addr) {
+			return l.Library, l.Typed
+		}
+	}
+	return "a library", false
+}
