@@ -52,6 +52,12 @@ func networkOddities() []oddity {
 				h.Run("", "ip", "link", "set", "eth0", "master", "br0")
 			})
 		}},
+		{name: "two interfaces in one network, strict rp_filter", takes: "eth0", needs: "sysctl", make: func(s *healthy) {
+			s.some(func(h *host) {
+				h.NIC("a0", fmt.Sprintf("10.77.0.%d/24", 100+slices.Index(s.hosts, h)))
+				h.Run("", "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1")
+			})
+		}},
 		{name: "a macvlan", make: func(s *healthy) {
 			s.some(func(h *host) {
 				h.NIC("eth2", "192.168.60.1/24")

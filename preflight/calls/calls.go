@@ -79,7 +79,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
-	opt := sidechannel.Options{From: sourceFor(n, addr)}
+	opt := sidechannel.Options{From: sourceFor(ctx, n, addr)}
 	var leaves fabric.Interface
 	if long {
 		leaves = interfaceTo(ctx, n, at)
@@ -115,7 +115,7 @@ func knock(ctx context.Context, n fabric.Node, m rendezvous.Member) Call {
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	c := Call{Addr: at.String(), Port: true}
-	id, err := sidechannel.Knock(ctx, at, sourceFor(n, m.Addr))
+	id, err := sidechannel.Knock(ctx, at, sourceFor(ctx, n, m.Addr))
 	switch {
 	case err != nil:
 		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
@@ -138,27 +138,38 @@ func stalled(a sidechannel.Answer) string {
 	return ""
 }
 
-// sourceFor returns this node's address in the network of a peer's, from which a library
-// that uses the interface there would call; the zero Addr: there is none.
-func sourceFor(n fabric.Node, peer netip.Addr) netip.Addr {
+// sourceFor returns this node's address from which a library that uses the interface in the network of a peer's
+// would call. The zero Addr is the kernel's choice: where there is none, and where the route to the peer leaves
+// from that network anyway. Another address of the same network would be dropped by a strict rp_filter there.
+func sourceFor(ctx context.Context, n fabric.Node, peer netip.Addr) (source netip.Addr) {
+	routed := sourceTo(ctx, netip.AddrPortFrom(peer, 9))
 	for _, i := range n.Interfaces {
 		for _, p := range i.Addrs {
-			if i.Up && p.Contains(peer) {
-				return p.Addr()
+			switch {
+			case !i.Up || !p.Contains(peer):
+			case p.Addr() == routed:
+				return netip.Addr{}
+			case !source.IsValid():
+				source = p.Addr()
 			}
 		}
 	}
-	return netip.Addr{}
+	return source
 }
 
-// interfaceTo returns the interface that packets to a peer leave by; the zero Interface: not known. Connecting a
-// datagram socket asks the kernel for the route and sends nothing.
+// interfaceTo returns the interface that packets to a peer leave by; the zero Interface: not known.
 func interfaceTo(ctx context.Context, n fabric.Node, to netip.AddrPort) fabric.Interface {
+	i, _ := n.InterfaceOf(sourceTo(ctx, to))
+	return i
+}
+
+// sourceTo returns the address from which the kernel sends to a peer. Connecting a datagram socket asks it for the
+// route, and sends nothing.
+func sourceTo(ctx context.Context, to netip.AddrPort) netip.Addr {
 	c, err := (&net.Dialer{}).DialContext(ctx, "udp", to.String())
 	if err != nil {
-		return fabric.Interface{}
+		return netip.Addr{}
 	}
 	defer c.Close()
-	i, _ := n.InterfaceOf(c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap())
-	return i
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap()
 }

@@ -1,8 +1,10 @@
 package calls
 
 import (
+	"net/netip"
 	"testing"
 
+	"launch/fabric"
 	"launch/internal/sidechannel"
 )
 
@@ -26,6 +28,27 @@ func TestWhichWayALongMessageStalled(t *testing.T) {
 	} {
 		if got := stalled(tc.got); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// Of two interfaces in the peer's network the kernel's choice is used, which a strict rp_filter there expects.
+func TestTheSourceOfACall(t *testing.T) {
+	at := func(name, cidr string) fabric.Interface {
+		return fabric.Interface{Name: name, Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix(cidr)}}
+	}
+	peer := netip.MustParseAddr("127.9.9.9") // the kernel calls it from 127.0.0.1
+	for name, c := range map[string]struct {
+		interfaces []fabric.Interface
+		want       netip.Addr
+	}{
+		"two in its network":    {[]fabric.Interface{at("a", "127.0.0.2/8"), at("b", "127.0.0.1/8")}, netip.Addr{}},
+		"one, and another goes": {[]fabric.Interface{at("a", "127.0.0.2/8")}, netip.MustParseAddr("127.0.0.2")},
+		"none":                  {[]fabric.Interface{at("a", "10.0.0.1/8")}, netip.Addr{}},
+		"one that is down":      {[]fabric.Interface{{Name: "a", Addrs: at("a", "127.0.0.2/8").Addrs}}, netip.Addr{}},
+	} {
+		if got := sourceFor(t.Context(), fabric.Node{Interfaces: c.interfaces}, peer); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }
