@@ -281,6 +281,7 @@ func lockedDir(base string) (dir string, lock *os.File, err error) {
 		if err = unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
 			_, err = lock.WriteString(marker)
 		}
+		err = errors.Join(err, mappable(lock))
 	}
 	if err != nil {
 		_ = lock.Close() // nil is fine
@@ -288,6 +289,16 @@ func lockedDir(base string) (dir string, lock *os.File, err error) {
 		return "", nil, err
 	}
 	return dir, lock, nil
+}
+
+// mappable returns an error if a file cannot be mapped as etcd maps its own: not every file system can, and
+// ulimit -v may forbid it.
+func mappable(f *os.File) error {
+	m, err := unix.Mmap(int(f.Fd()), 0, mapped, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return &os.PathError{Op: "map", Path: f.Name(), Err: err}
+	}
+	return unix.Munmap(m)
 }
 
 // storeName is the form of a folder's name that os.MkdirTemp makes.

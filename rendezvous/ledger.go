@@ -24,8 +24,9 @@ const (
 	share  = 64 << 20  // of one address
 	whole  = 256 << 20 // of all; beyond it those that have more than little are refused
 	little = 1 << 20
-	// quota is etcd's own bound of its file, which holds free pages too; the ledger's come first.
-	quota = 8 * whole
+	// quota is etcd's own bound of its file, which holds free pages too; the ledger's come first. etcd maps a tenth
+	// more, in whole GiB, and 10 GiB where it is etcd's default (2 GiB).
+	quota, mapped = 7 * whole, 2 << 30
 	// crowded is more than a start takes: speed matters no longer, and memory does.
 	crowded = 32 << 20
 	// outdated is how much may be outdated before it is compacted; what is younger than keep stays, for

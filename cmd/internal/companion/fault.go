@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/rpc"
 	"reflect"
+	"syscall"
 
 	"launch/internal/masterport"
 	"launch/rendezvous"
@@ -15,6 +16,7 @@ import (
 type fault struct {
 	Text       string                      `json:"text"`
 	Kind       string                      `json:"kind,omitempty"`
+	Errno      syscall.Errno               `json:"errno,omitempty"` // of the kernel
 	Missing    *rendezvous.MissingError    `json:"missing,omitempty"`
 	Duplicate  *rendezvous.DuplicateError  `json:"duplicate,omitempty"`
 	Superseded *rendezvous.SupersededError `json:"superseded,omitempty"`
@@ -47,6 +49,7 @@ func faultOf(err error) *fault {
 			errors.As(err, field.Addr().Interface())
 		}
 	}
+	f.Errno, _ = errors.AsType[syscall.Errno](err)
 	for kind, s := range sentinels {
 		if errors.Is(err, s) {
 			f.Kind = kind
@@ -62,7 +65,7 @@ func (f *fault) err() error {
 			return field.Interface().(error)
 		}
 	}
-	return &remoteError{f.Text, sentinels[f.Kind]}
+	return &remoteError{f.Text, sentinels[f.Kind], f.Errno}
 }
 
 // sent returns err with a text that net/rpc can carry and received reads.
@@ -83,11 +86,21 @@ func received(text rpc.ServerError) error {
 	return f.err()
 }
 
-// remoteError keeps the companion's text and unwraps to its sentinel.
+// remoteError keeps the companion's text and unwraps to its sentinel and to the kernel's error.
 type remoteError struct {
-	text string
-	is   error
+	text  string
+	is    error // nil: none
+	errno syscall.Errno
 }
 
 func (e *remoteError) Error() string { return e.text }
-func (e *remoteError) Unwrap() error { return e.is }
+
+func (e *remoteError) Unwrap() (out []error) {
+	if e.is != nil {
+		out = append(out, e.is)
+	}
+	if e.errno != 0 {
+		out = append(out, e.errno)
+	}
+	return out
+}

@@ -110,7 +110,7 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	}
 	f := Failure(err, nil)
 	switch f.Code {
-	case exit.Unfit, exit.NotExec, exit.NotFound:
+	case exit.Unfit, exit.NotExec, exit.NotFound, exit.Config, exit.Usage, exit.Bug:
 		text := f.What
 		if bad := s.Local.Failed(); len(bad) > 0 {
 			text = bad[0].ID + ": " + bad[0].What

@@ -64,13 +64,21 @@ func Failure(err error, caught os.Signal) exit.Error {
 		}
 	}
 	for _, a := range advices() {
-		if errors.Is(err, a.err) {
-			return exit.Error{Code: a.code, What: err.Error(), Fix: a.fix}
+		if !errors.Is(err, a.err) {
+			continue
 		}
+		e := exit.Error{Code: a.code, What: err.Error(), Fix: a.fix}
+		if cause := exhausted(err); cause != nil && a.err == rendezvous.ErrNoRoom {
+			e.Fix += "\n" + cause.Fix
+		}
+		return e
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return *exit.Errorf(exit.Unreachable, "the store did not answer in time: %v", err).
 			Do("is the store host overloaded, or out of reach? launch status --store HOST shows it")
+	}
+	if e := exhausted(err); e != nil {
+		return *e
 	}
 	return *exit.Errorf(exit.Bug, "%v", err).Do("report it with the output of the same line and --dry-run --json")
 }

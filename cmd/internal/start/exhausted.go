@@ -1,0 +1,47 @@
+package start
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"launch/internal/exit"
+)
+
+// exhausted returns the error of a limit or a lack of this node that the kernel has named, or nil. The number of
+// an error says it whatever failed by it.
+func exhausted(err error) *exit.Error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.HasPrefix(e.Path, "/proc/") &&
+		errors.Is(e, fs.ErrNotExist) {
+		return exit.Errorf(exit.Unfit, "%v", err).Do("mount -t proc proc /proc   # launch reads its processes there")
+	}
+	for _, known := range []struct {
+		errno syscall.Errno
+		fix   string
+	}{
+		{syscall.EMFILE, "ulimit -n 65536   # in the shell, or docker run --ulimit nofile=65536, LimitNOFILE= of a service"},
+		{syscall.ENFILE, "sysctl fs.file-max; cat /proc/sys/fs/file-nr   # too many files are open on this machine"},
+		{syscall.EAGAIN, "ulimit -u; cat /sys/fs/cgroup/pids.max   # the processes of this user or container are at their limit"},
+		{syscall.ENOMEM, "ulimit -v; free -m; cat /sys/fs/cgroup/memory.max   # ulimit -v unlimited, or more memory"},
+		{syscall.EFBIG, "ulimit -f unlimited   # the limit of a file's size"},
+		{syscall.ENOSPC, "df -h; df -i   # a file system is full"},
+		{syscall.EDQUOT, "quota -s   # this user's share of a file system is used up"},
+		{syscall.EROFS, "give launch a folder that can be written: TMPDIR=/path"},
+		{syscall.ENETUNREACH, "ip addr; ip route; ip link set lo up   # is the cable in, and does the interface have an address?"},
+		{syscall.EHOSTUNREACH, "ip route; ip neigh   # no machine of the network has that address"},
+		{syscall.ENETDOWN, "ip link   # an interface is down"},
+		{syscall.EADDRINUSE, "ss -s; sysctl net.ipv4.ip_local_port_range   # no port is free"},
+		{syscall.EADDRNOTAVAIL, "ip addr; sysctl net.ipv4.ip_local_port_range   # no such address here, or no port is free"},
+		{syscall.EAFNOSUPPORT, "ip addr   # the kernel has no such kind of address: is IPv6 switched off?"},
+		{syscall.EPERM, "a container's seccomp profile, SELinux or AppArmor forbids it: docker run --security-opt " +
+			"seccomp=unconfined shows whether (launch needs pidfd_open, clone3 and sockets)"},
+		{syscall.EACCES, "ls -ld, id, getenforce   # the permissions of what the message names"},
+		{syscall.ENOSYS, "a job of several nodes needs Linux 5.3 or newer, or a seccomp profile that allows pidfd_open"},
+	} {
+		if errors.Is(err, known.errno) {
+			return exit.Errorf(exit.Unfit, "%v", err).Do("%s", known.fix)
+		}
+	}
+	return nil
+}
