@@ -204,7 +204,8 @@ func (r *resolver) fit() error {
 		r.trailing()
 		return nil
 	}
-	r.job.Single = !r.job.Several() && r.lineAgrees()
+	asked := r.line.Kind == launcher.Program && nodes.From.Tier == setting.Explicit // who types 1 wants a world of one
+	r.job.Single = !r.job.Several() && r.lineAgrees() && !asked
 	all := nodes.V + r.job.Spares
 	if !index.Set || index.V < all {
 		return nil

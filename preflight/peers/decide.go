@@ -152,7 +152,8 @@ func compareLines(posts []Post) (out []judged) {
 		}
 		f := finding.Warnf("%s differs: %s", c.what, differs(gs)).Named(c.id).
 			Breaking("%s", c.breaks).Do("use the same command line on every node")
-		stray := c.id == "same.command" && slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless })
+		stray := c.id == "same.command" && !oneScript(posts) &&
+			slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless })
 		if stray {
 			f = f.Do("use the same command line on every node, or name the one job on all of them: --job NAME\n" +
 				"if it is another job, give that one its own port: --store HOST:PORT")
@@ -166,6 +167,11 @@ func compareLines(posts []Post) (out []judged) {
 		out = append(out, judged{f, unfit})
 	}
 	return out
+}
+
+// oneScript reports whether all nodes run a script of the same content: then its arguments differ on purpose.
+func oneScript(posts []Post) bool {
+	return !slices.ContainsFunc(posts, func(p Post) bool { return p.Script == "" || p.Script != posts[0].Script })
 }
 
 func namesOf(posts []Post) []string { return finding.Map(posts, func(p Post) string { return p.Name }) }

@@ -54,6 +54,14 @@ func TestDecide(t *testing.T) {
 				Breaks: "ranks that run different programs wait for each other's collectives",
 				Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +
 					"if it is another job, give that one its own port: --store HOST:PORT"}}}},
+		{"arguments differ on purpose where the scripts are one", posts(3, func(i int, p *Post) {
+			p.Nameless, p.Script = true, "9 bytes, sha256 00"
+			p.Command = fmt.Sprint("torchrun t.py --out ", i)
+		}), Decision{Go: true, Findings: finding.Report{{ID: "same.command", Status: finding.Warn,
+			What: `command differs: 1 of 3 nodes have "torchrun t.py --out 0", host1 has "torchrun t.py --out 1", ` +
+				`host2 has "torchrun t.py --out 2"`,
+			Breaks: "ranks that run different programs wait for each other's collectives",
+			Fix:    "use the same command line on every node"}}}},
 		{"rank 0 is one against many", posts(3, other(0, true)),
 			Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
 				What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,

@@ -19,6 +19,7 @@ import (
 	"launch/internal/finding"
 	"launch/internal/handoff"
 	"launch/internal/job"
+	"launch/internal/launcher"
 	"launch/preflight"
 
 	"launch/preflight/peers"
@@ -194,8 +195,15 @@ func (s *Start) possible(context.Context) error {
 	return nil
 }
 
-// planAlone plans a world of one node, which is computed.
+// planAlone plans a world of one node, which is computed. A plain program of one gets a port that is free now.
 func (s *Start) planAlone(context.Context) error {
+	if j := s.Job; j.Line.Kind == launcher.Program && !j.Single && j.Tasks.Size == 0 {
+		held, err := s.pickPort(func(int, int) int { return job.DefaultMasterPort })
+		if err != nil {
+			return err
+		}
+		_ = held.Close()
+	}
 	return s.plan(alone(s.Job), netip.Addr{})
 }
 

@@ -118,28 +118,34 @@ func taskNames(local []int) string {
 
 // holdPort picks the port of the store of a job of one node, which has no companion. It begins at a
 // port of this job's own, so that two jobs that start at the same time take different ones.
-func (s *Start) holdPort() error {
+func (s *Start) holdPort() (err error) {
+	h := fnv.New32a()
+	h.Write([]byte(groupOf(s.Job.Tasks)))
+	s.tasks.held, err = s.pickPort(func(lo, hi int) int { return lo + int(h.Sum32()%uint32(hi-lo+1)) })
+	return err
+}
+
+// pickPort holds a port for the job's own store, the one that the user wants or else want, or a free one.
+func (s *Start) pickPort(want func(lo, hi int) int) (*masterport.Held, error) {
 	lo, hi, err := s.Opt.ports()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	j := &s.Job
-	h := fnv.New32a()
-	h.Write([]byte(groupOf(j.Tasks)))
-	want := lo + int(h.Sum32()%uint32(hi-lo+1))
+	j, first := &s.Job, want(lo, hi)
 	if j.MasterPort.Set {
-		want = j.MasterPort.V
+		first = j.MasterPort.V
 		if j.MasterPort.From.Tier == setting.Explicit {
-			lo, hi = want, want
+			lo, hi = first, first
 		}
 	}
-	if s.tasks.held, err = masterport.Pick(want, 0, lo, hi); err != nil {
-		return err
+	held, err := masterport.Pick(first, 0, lo, hi)
+	if err != nil {
+		return nil, err
 	}
-	if p := s.tasks.held.Port; !j.MasterPort.Set || p != j.MasterPort.V {
+	if p := held.Port; !j.MasterPort.Set || p != j.MasterPort.V {
 		j.MasterPort = setting.Value[int]{V: p, From: setting.Source{Tier: setting.Derived, Name: "a free port"}, Set: true}
 	}
-	return nil
+	return held, nil
 }
 
 // follow waits for the first task of this node and takes over its plan.
