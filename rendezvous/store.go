@@ -37,7 +37,7 @@ type Store struct {
 	Endpoints []string `json:"endpoints"`
 	// Job, where set, is the job whose embedded store must answer there.
 	Job string `json:"job,omitempty"`
-	// Later leaves it to the registration to check the job of the store
+	// Later: another node of the job hosts the store, perhaps not yet, and the registration checks its job
 	// (Config.OwnStore): Connect then checks only that a store answers.
 	Later bool `json:"-"`
 	// Nodes is how many use the store at once, as far as is known: they
@@ -99,7 +99,7 @@ func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client
 	case <-ctx.Done():
 	}
 	var c *clientv3.Client
-	last, reported := "", map[string]bool{}
+	last, reported, began := "", map[string]bool{}, time.Now()
 	op := func() (err error) {
 		if c == nil { // with a user, New logs in
 			if c, err = clientv3.New(cfg); err != nil && !refused(err) {
@@ -117,10 +117,11 @@ func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client
 		}
 		if err != nil && ctx.Err() == nil {
 			why := reason(ctx, err)
-			if last = why.Error(); report != nil && !reported[last] {
+			last = why.Error()
+			if soon := s.Later && time.Since(began) < calm; report != nil && !reported[last] && !soon {
 				report(why)
+				reported[last] = true
 			}
-			reported[last] = true
 		}
 		return err
 	}
@@ -138,6 +139,10 @@ func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client
 	}
 	return c, nil
 }
+
+// calm is for how long a store that another node of the job hosts may be missing without a word: nodes do not
+// start in the same second.
+const calm = 4 * time.Second
 
 // hosts returns the endpoints as host:port.
 func (s Store) hosts() []string {
