@@ -212,6 +212,7 @@ type Action struct {
 	edits   int
 	post    *post
 	missing *MissingError
+	surplus bool // ReadRunning: all places of the run were taken while this node waited for one
 }
 
 // Event is one thing that happens to a node. With Ask it is the answer to that

@@ -99,6 +99,7 @@ type Node struct {
 	intact      bool              // it exists, as far as is known
 	posts       map[string]*post  // by round, of the joined epoch
 	outside     string            // the nonce of a world that this node has no place in
+	surplus     string            // the same, until it is told that all places were taken
 	until       time.Time         // the end of the user's wait; zero: none
 	budget      time.Duration
 	running     []string // the nodes of the last run that were last seen

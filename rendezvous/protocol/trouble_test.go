@@ -75,6 +75,12 @@ func (w *walk) wipe() {
 	if slices.ContainsFunc(w.procs, func(p *proc) bool { return p.blind() }) {
 		return
 	}
+	// What only the lost store knew is gone: a run is not over for a node of it that has not heard of the end.
+	for _, p := range w.procs {
+		if ep := p.n.Epoch(); !p.ended && p.run != "" && (ep.Run != p.run || ep.State != Over) {
+			delete(w.over, p.run)
+		}
+	}
 	was := w.store.leases
 	w.store.keys, w.store.log, w.store.rev, w.sealed, w.store.leases = nil, nil, 0, 0, map[int64]bool{}
 	for _, p := range w.procs {

@@ -44,13 +44,13 @@ func (n *Node) look(e Event) {
 		n.reply(Action{Err: &RunOverError{self, n.runOver()}})
 	case self.Run != "" && n.Up() && ep.Run != self.Run && !n.sawEnd:
 		n.awaitRun()
-	case ep.Nonce != "" && (ep.Nonce == n.joined.Nonce || ep.Nonce == n.outside):
+	case ep.Nonce != "" && (ep.Nonce == n.joined.Nonce || ep.Nonce == n.outside && !(ep.runs() && ep.Nonce == n.surplus)):
 		n.rest(0)
 	case ep.State == Sealed:
 		n.findPlace()
 	case ep.runs():
-		n.outside = ep.Nonce
-		a := Action{}
+		a := Action{surplus: ep.Nonce == n.surplus}
+		n.outside, n.surplus = ep.Nonce, ""
 		if ep.State == Started && self.extra() {
 			if ep.Restarts > 0 {
 				n.look(e)
@@ -113,6 +113,9 @@ func (n *Node) placed(e Event) {
 		n.rest(RetryMax / 4)
 	case p.ID != n.self.ID:
 		n.outside = e.Ask.epoch.Nonce
+		if !n.self.extra() {
+			n.surplus = n.outside
+		}
 		n.look(e)
 	default:
 		n.enter(e.Ask.epoch, p)
@@ -172,7 +175,11 @@ func (n *Node) ran(e Event) {
 	}
 	if len(still) > 0 {
 		n.running = still
-		n.notify(Notice{Kind: Waiting, Have: still})
+		out := Notice{Kind: Waiting, Have: still}
+		if e.Ask.surplus {
+			out.Size = e.Ask.epoch.Size
+		}
+		n.notify(out)
 	}
 	n.look(e)
 }

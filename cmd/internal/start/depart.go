@@ -81,7 +81,8 @@ func (s *Start) missing(err error) error {
 	switch {
 	case m.Running != "":
 		return exit.Errorf(exit.Missing, "the job still runs on %s and has no place for this node", m.Running).
-			Do("wait until it ends, or give the new job another name: --job")
+			Do("if this node belongs to it: --nnodes %d on all nodes\n"+
+				"else wait until it ends, or give the new job another name: --job", m.Want+1)
 	case joined >= cmp.Or(m.Min, m.Want):
 		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
 			s.Opt.JoinTimeout, left).

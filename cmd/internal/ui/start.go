@@ -63,6 +63,10 @@ func Event(e rendezvous.Event) string {
 		return "the store answers again"
 	case rendezvous.Waiting:
 		on := Names(e.Have, len(e.Have))
+		if e.Size > 0 {
+			return fmt.Sprintf("all %d places of this job are taken (%s), this node is one too many: is it --nnodes %d? "+
+				"waiting until the job ends", e.Size, on, e.Size+1)
+		}
 		return fmt.Sprintf("the previous start of this job still runs on %s; waiting until it ends", on)
 	case rendezvous.Progress:
 		a := *e.Attendance
