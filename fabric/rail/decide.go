@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ type decision struct {
 	others []ruled        // ports that carry traffic, but not the job's
 	unable map[string]NIC // HCAs that cannot be rails
 	bare   []NIC          // hardware without an RDMA device
+	beaten bool           // the way out is faster than the rails, and not each GPU has one
 }
 
 // ruled is a port that is not a rail.
@@ -74,8 +76,11 @@ func (v *view) decide() decision {
 		classes[k] = append(classes[k], c)
 	}
 	best := v.best(groups, classes)
+	if other, ok := v.besides(best, groups, classes); ok {
+		best, d.beaten = other, !v.even(classes[other])
+	}
 	d.kind, d.rails = best.kind, classes[best]
-	d.sure = len(groups) == 1 || len(d.rails) > 1 || best.kind == EFA
+	d.sure = (len(groups) == 1 || len(d.rails) > 1 || best.kind == EFA) && !d.beaten
 	var gone []ruled
 	if best.kind == InfiniBand || best.kind == RoCE || best.kind == Unknown {
 		d.rails, gone = v.prune(d.rails)
@@ -133,6 +138,24 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 		}
 	}
 	return best
+}
+
+// besides returns the class that precedes the one of the machine's way out: as fast in total, and usable.
+func (v *view) besides(best class, groups []class, of map[class][]candidate) (other class, ok bool) {
+	inside := func(c candidate) bool { return !v.isWayOut(c) }
+	total := func(g class) float64 { return g.rate * float64(len(of[g])) }
+	if best.rate == 0 || best.kind == EFA || slices.ContainsFunc(of[best], inside) {
+		return best, false
+	}
+	for _, g := range groups { // the fastest first
+		bare := g.kind == RoCE && !slices.ContainsFunc(of[g], func(c candidate) bool {
+			return v.gid(c) >= 0 || c.port.GIDSlots == 0 && len(c.port.GIDs) == 0
+		})
+		if slices.ContainsFunc(of[g], inside) && !bare && total(g) >= total(best) && (!ok || total(g) > total(other)) {
+			other, ok = g, true
+		}
+	}
+	return other, ok
 }
 
 // beats reports whether class a is the training fabric, although it is after b by rate, count, kind.
@@ -199,15 +222,18 @@ func (v *view) leadsOut(i fabric.Interface) bool {
 
 // explain describes the rails in one line, and withdraws certainty if the facts are too few.
 func (d *decision) explain(v *view) {
-	subnets := map[int]bool{}
+	subnets, networks := map[string]bool{}, map[netip.Prefix]bool{}
 	var parts []string
 	homeless := 0
 	for _, c := range d.rails {
 		if part := d.counted(classOf(c)); !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}
-		if subnet(c) != "" {
-			subnets[c.port.SMLID] = true
+		if s := subnet(c); s != "" {
+			subnets[s] = true
+		}
+		if p := v.home(c); p.IsValid() {
+			networks[p] = true
 		}
 		if c.kind == RoCE && c.hca.NodeType != nodeRNIC && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
 			homeless++
@@ -217,8 +243,13 @@ func (d *decision) explain(v *view) {
 		}
 	}
 	d.why = strings.Join(parts, " and ")
-	if len(subnets) > 1 {
+	if len(subnets) > 1 { // a port reaches its own subnet only
 		d.why += fmt.Sprintf(", in %d subnets", len(subnets))
+		d.sure = false
+	}
+	if len(networks) > 1 && !v.oneForEach(*d) {
+		d.why += fmt.Sprintf(", in %d networks (whether they are routed to each other is unknown)", len(networks))
+		d.sure = false
 	}
 	if homeless > 0 {
 		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
@@ -234,6 +265,32 @@ func (d *decision) explain(v *view) {
 	if d.kind == Unknown {
 		d.why += "; their link layer could not be read"
 	}
+}
+
+// oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
+func (v *view) oneForEach(d decision) bool {
+	failed := len(v.missing(d))
+	for _, r := range d.others {
+		if v.forgotten(r.hca, d) {
+			failed++
+		}
+	}
+	return v.even(d.rails) || len(v.gpus) > 1 && (len(d.rails)+failed)%len(v.gpus) == 0
+}
+
+// home returns the network of a RoCE rail's own address; invalid where it is unknown.
+func (v *view) home(c candidate) netip.Prefix {
+	index := v.gid(c)
+	for _, g := range c.port.GIDs {
+		for _, f := range v.node.Interfaces {
+			for _, p := range f.Addrs {
+				if g.Index == index && p.Addr() == g.Addr.Unmap() {
+					return p.Masked()
+				}
+			}
+		}
+	}
+	return netip.Prefix{}
 }
 
 // without returns the fabric of a node that has no port for a rail.

@@ -36,6 +36,9 @@ type NIC struct {
 	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer than its
 	// hardware allows. Only the other nodes show whether that is a fault.
 	Missing bool `json:"missing,omitempty"`
+
+	// NoAddress is true for an HCA with a link that would be a rail if its interface had an address.
+	NoAddress bool `json:"no_address,omitempty"`
 }
 
 // roles returns the role of each interface (in kernel order), then of each HCA (by name).
