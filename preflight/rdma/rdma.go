@@ -164,7 +164,7 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	}
 	out.What = fmt.Sprintf("%s without an IP address for RoCE v2, beside %s with one: %s",
 		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
-	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer "+
+	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
 		"would fail (\"error 12\")").
 		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
 }
