@@ -19,7 +19,8 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)", value: "Socket", used: nccl,
+		when: "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC), or RoCE whose interfaces are in another " +
+			"network namespace", value: "Socket", used: nccl,
 		want: (*view).wantNet, agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
@@ -63,9 +64,16 @@ func atLeast(n int) func(*view, string) bool {
 	return func(_ *view, value string) bool { return leadingInt(value, 0) >= n }
 }
 
-// strays reports whether the only devices that NCCL's IB module would take are not a fabric.
+// strays reports whether the only devices that NCCL's IB module would take are not a fabric, or their
+// interfaces are in another network namespace: there a queue pair gets ENODEV (NVIDIA/nccl#925). A card
+// that libibverbs does not list here is none of them: the job's own libraries may list it.
 func (v *view) strays() bool {
-	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
+	real := func(p hcaPort) bool {
+		return !rail.NoFabric(p.hca) && (p.Elsewhere == "" || p.LinkLayer != ethernet)
+	}
+	ports := v.ncclPorts()
+	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(ports) > 0 && v.plugin() == "" &&
+		!slices.ContainsFunc(ports, real)
 }
 
 // needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a plugin.
@@ -78,6 +86,8 @@ func (v *view) wantNet() want {
 			wrong: "NCCL would use " + portList(v.ncclPorts()) + " as if it were a fabric"}
 	case v.plugin() != "":
 		return right("NCCL's plugin " + v.plugin() + " takes precedence on its own")
+	case v.fab.Kind == rail.TCP && len(v.ncclPorts()) > 0:
+		return right("NCCL may open RDMA devices that launch cannot use here: " + portList(v.ncclPorts()))
 	case len(v.rails()) > 0:
 		return right("NCCL finds the fabric on its own; setting it would only turn a silent fallback to TCP into an " +
 			"error")

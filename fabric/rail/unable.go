@@ -26,15 +26,8 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	nic := func(role Role, sure bool, format string, a ...any) (NIC, bool) {
 		return NIC{Name: h.Name, HCA: true, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}, true
 	}
-	switch {
-	case isSoft(h, "rdma_rxe", "rxe"):
-		return nic(Virtual, true, "Soft-RoCE: the CPU emulates it")
-	case isSoft(h, "siw", "siw"):
-		return nic(Virtual, true, "software iWARP: the CPU emulates it")
-	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is iWARP too, but made for NCCL
-		return nic(Unusable, true, "iWARP: neither InfiniBand nor RoCE")
-	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
-		return nic(Unusable, true, "usNIC: neither InfiniBand nor RoCE")
+	if role, why := foreign(h); why != "" {
+		return nic(role, true, "%s", why)
 	}
 	if i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return p.Active() && p.Elsewhere != "" }); i >= 0 {
 		if _, twin := v.node.Interface(h.Ports[i].Elsewhere); twin { // another pod's, of the same name
@@ -56,6 +49,26 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 		return nic(Unusable, true, "no active port: %s", states(h))
 	}
 	return NIC{}, false
+}
+
+// NoFabric reports whether a device is no fabric by its kind, wherever it is: emulated, iWARP or usNIC.
+func NoFabric(h fabric.HCA) bool {
+	_, why := foreign(h)
+	return why != ""
+}
+
+func foreign(h fabric.HCA) (role Role, why string) {
+	switch {
+	case isSoft(h, "rdma_rxe", "rxe"):
+		return Virtual, "Soft-RoCE: the CPU emulates it"
+	case isSoft(h, "siw", "siw"):
+		return Virtual, "software iWARP: the CPU emulates it"
+	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is iWARP too, but made for NCCL
+		return Unusable, "iWARP: neither InfiniBand nor RoCE"
+	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
+		return Unusable, "usNIC: neither InfiniBand nor RoCE"
+	}
+	return "", ""
 }
 
 // addresses returns the addresses of a port that a router forwards.
