@@ -3,15 +3,14 @@ package envgen
 import (
 	"slices"
 	"testing"
-
-	"launch/fabric/verbs"
 )
 
 // listed is the answer of libibverbs with devices that do not open.
 func (in Input) listed(names ...string) Input {
-	in.Node.Verbs.Present = true
-	for _, n := range names {
-		in.Node.Verbs.Devices = append(slices.Clone(in.Node.Verbs.Devices), verbs.Device{Name: n, Err: "Permission denied"})
+	v := &in.Node.Verbs
+	v.Present, v.Devices = true, slices.Grow(v.Devices[:0:0], len(names))[:len(names)]
+	for i, n := range names {
+		v.Devices[i].Name, v.Devices[i].Err = n, "Permission denied"
 	}
 	return in
 }

@@ -16,9 +16,11 @@ import (
 
 // Listen is an address on which a library waits for the other nodes, in addition to the address of the node.
 type Listen struct {
-	Library string     `json:"library"` // "NCCL", "Gloo"
+	Library string     `json:"library"` // "NCCL", "Gloo", or a network that no library has yet
 	Addr    netip.Addr `json:"addr"`
 	Typed   bool       `json:"typed,omitempty"` // chosen by a setting, not by the library
+	Speed   int        `json:"speed,omitempty"` // of a network that is faster than that of the node's address, Mb/s
+	Than    int        `json:"than,omitempty"`  // the speed of that one, Mb/s
 }
 
 // edge is a call with its two ends.
@@ -67,7 +69,9 @@ func narrow(all []edge, e edge) bool {
 func compareCalls(posts []Post) (out []judged) {
 	var all, also []edge
 	for _, e := range edges(posts) {
-		if e.call.Also {
+		if e.call.Also && toFast(e) {
+			continue // compareFast judges it
+		} else if e.call.Also {
 			also = append(also, e)
 		} else {
 			all = append(all, e)
