@@ -148,14 +148,24 @@ func (v *view) missing(d decision) (out []string) {
 			continue
 		}
 		like := slices.ContainsFunc(d.rails, func(c candidate) bool {
-			return c.hca.Driver == h.Driver && c.hca.Type == h.Type && c.hca.Board == h.Board && c.hca.VF == h.VF &&
-				c.kind == v.linkKind(h, h.Ports[0])
+			return v.alike(c.hca, h) && c.kind == v.linkKind(h, h.Ports[0])
 		})
 		if like && up[cardOf(h)] < usual {
 			out = append(out, h.Name)
 		}
 	}
 	return out
+}
+
+// alike reports whether two HCAs are of one make. Cards whose driver names no type and no board are alike
+// only if they have one PCI id.
+func (v *view) alike(a, b fabric.HCA) bool {
+	same := a.Driver == b.Driver && a.Type == b.Type && a.Board == b.Board && a.VF == b.VF
+	if a.Type != "" || a.Board != "" {
+		return same
+	}
+	p, q := v.pci[a.PCI], v.pci[b.PCI]
+	return same && p.Device != "" && p.Vendor == q.Vendor && p.Device == q.Device
 }
 
 // dead counts the HCAs without a link, if they look more like the fabric than the rails do: they are
