@@ -33,7 +33,7 @@ func fabricRules() []rule {
 		alone: "uses entry 0 of the partition table",
 		when:  "entry 0 is a limited membership and another entry a full one: limited members cannot reach each other",
 		value: "the index of the first full membership, if it is the same on all HCAs",
-		used:  nccl, want: (*view).wantPKey,
+		used:  nccl, want: (*view).wantPKey, rails: true,
 	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
 		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
@@ -42,11 +42,12 @@ func fabricRules() []rule {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
 		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
 		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
-		want: (*view).wantQPs, agrees: atLeast(2),
+		want: (*view).wantQPs, agrees: atLeast(2), rails: true,
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
 		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
 		when: "NCCL_IB_QPS_PER_CONNECTION is set for a bond", value: "0", used: nccl, want: (*view).wantSplit,
+		rails: true,
 	}, {
 		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"},
 		source: "NCCL src/graph/paths.cc", alone: "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
@@ -113,7 +114,7 @@ func (v *view) railWords() string {
 		words += fmt.Sprintf(" at %g Gb/s", p.Rate)
 	}
 	if !v.fab.Sure {
-		words += " (a rule of thumb)"
+		words += " (a guess: " + v.fab.Doubt + ")"
 	}
 	return words
 }

@@ -16,11 +16,11 @@ type decision struct {
 	kind   Kind
 	why    string
 	sure   bool
+	doubt  string // why it is not sure
 	rails  []candidate
 	others []ruled        // ports that carry traffic, but not the job's
 	unable map[string]NIC // HCAs that cannot be rails
 	bare   []NIC          // hardware without an RDMA device
-	beaten bool           // the way out is faster than the rails, and not each GPU has one
 }
 
 // ruled is a port that is not a rail.
@@ -55,7 +55,7 @@ func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
 // belong to it for another reason. docs/fabric.md has machines on which each property misleads.
 func (v *view) decide() decision {
 	able, unable := v.candidates()
-	d := decision{unable: unable, bare: v.bare()}
+	d := decision{unable: unable, bare: v.bare(), sure: true}
 	if d.slingshot(v, able); len(d.rails) > 0 {
 		return d
 	}
@@ -77,20 +77,30 @@ func (v *view) decide() decision {
 	}
 	best := v.best(groups, classes)
 	if other, ok := v.besides(best, groups, classes); ok {
-		best, d.beaten = other, !v.even(classes[other])
+		if d.sure = v.even(classes[other]); !d.sure {
+			d.guess("the way out of this machine is faster, and not each GPU has a rail")
+		}
+		best = other
 	}
 	d.kind, d.rails = best.kind, classes[best]
-	d.sure = (len(groups) == 1 || len(d.rails) > 1 || best.kind == EFA) && !d.beaten
+	if len(groups) > 1 && len(d.rails) == 1 && best.kind != EFA {
+		d.guess("one port beside others of another kind or rate")
+	}
 	var gone []ruled
 	if best.kind == InfiniBand || best.kind == RoCE || best.kind == Unknown {
 		d.rails, gone = v.prune(d.rails)
-		d.sure = d.sure && !slices.ContainsFunc(gone, func(r ruled) bool { return !r.sure })
+		for _, r := range gone {
+			if !r.sure {
+				d.guess(fmt.Sprintf("without %s: %s", r.hca.Name, r.why))
+			}
+		}
 	}
 	for _, g := range groups {
 		switch {
 		case g == best:
 		case v.equal(g, best, classes):
-			d.kind, d.sure = Mixed, false
+			d.kind = Mixed
+			d.guess("rails of two kinds")
 			d.rails = append(d.rails, classes[g]...)
 		default:
 			for _, c := range classes[g] {
@@ -102,6 +112,11 @@ func (v *view) decide() decision {
 	slices.SortStableFunc(d.rails, inOrder)
 	d.explain(v)
 	return d
+}
+
+// guess withdraws certainty, with its reason.
+func (d *decision) guess(why string) {
+	d.sure, d.doubt = false, cmp.Or(d.doubt, why)
 }
 
 // place gives a port of another class its role: a rail that runs slower than its like, or another.
@@ -239,17 +254,17 @@ func (d *decision) explain(v *view) {
 			homeless++
 		}
 		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
-			d.sure = false
+			d.guess("link, state or rate of a port is unknown, or it is iWARP")
 		}
 	}
 	d.why = strings.Join(parts, " and ")
 	if len(subnets) > 1 { // a port reaches its own subnet only
 		d.why += fmt.Sprintf(", in %d subnets", len(subnets))
-		d.sure = false
+		d.guess("in several subnets, which do not reach each other")
 	}
 	if len(networks) > 1 && !v.oneForEach(*d) {
 		d.why += fmt.Sprintf(", in %d networks (whether they are routed to each other is unknown)", len(networks))
-		d.sure = false
+		d.guess("in several networks, and whether they are routed to each other is unknown")
 	}
 	if homeless > 0 {
 		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
@@ -258,7 +273,7 @@ func (d *decision) explain(v *view) {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])
 	}
 	if n := v.dead(*d); n > 0 {
-		d.sure = false
+		d.guess("cards without a link look more like the fabric")
 		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
 			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
 	}

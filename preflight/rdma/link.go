@@ -230,8 +230,8 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 
 // cardRates are what one InfiniBand port of a card carries at most, in Gb/s, by hca_type (the data sheets of
 // Connect-IB and ConnectX-2 to ConnectX-8: QDR, FDR, EDR, HDR, NDR, XDR with four lanes).
-var cardRates = map[string]float64{"MT26428": 40, "MT4099": 56, "MT4103": 56, "MT4113": 56, "MT4115": 100, "MT4119": 100,
-	"MT4121": 100, "MT4123": 200, "MT4129": 400, "MT4131": 800}
+var cardRates = map[string]float64{"MT26428": 40, "MT4099": 56, "MT4103": 56, "MT4113": 56, "MT4115": 100,
+	"MT4119": 100, "MT4121": 100, "MT4123": 200, "MT4129": 400, "MT4131": 800}
 
 // belowCard finds an InfiniBand port that is slower than any switch of the last two generations would
 // make it, though no other rail is faster: with one of its lanes, or at less than a quarter of its card's
