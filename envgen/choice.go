@@ -22,7 +22,7 @@ func decoys(v *view, all []fabric.Interface) []fabric.Interface {
 			away[nic.Name] = true
 		}
 	}
-	via, _, ok := v.via()
+	via, _, ok := v.home()
 	host := ok && via.Kind != "veth" && v.Node.Container.Kind == ""
 	return slices.DeleteFunc(slices.Clone(all), func(i fabric.Interface) bool {
 		return !away[i.Name] && !(host && i.Kind == "veth")
@@ -86,6 +86,9 @@ func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	if !v.ncclSockets() {
 		return ""
 	}
+	if slow := v.slower(got[1:], via); v.World.Fast && len(slow) > 0 {
+		return "sends data over every interface that it finds and would also use the slower " + names(slow)
+	}
 	if also := decoys(v, got[1:]); len(also) > 0 {
 		return "sends data over every interface that it finds and would also use " + names(also)
 	}
@@ -147,9 +150,11 @@ func ifSeen(where string, all []fabric.Interface) []finding.Seen {
 
 // Listen is an address on which a library waits for the other nodes.
 type Listen struct {
-	Library string     `json:"library"` // "NCCL", "Gloo"
+	Library string     `json:"library"` // "NCCL", "Gloo", FastNetwork
 	Addr    netip.Addr `json:"addr"`
 	Typed   bool       `json:"typed,omitempty"` // the user set it; it is not the library's own choice
+	Speed   int        `json:"speed,omitempty"` // of a FastNetwork, Mb/s
+	Than    int        `json:"than,omitempty"`  // of a FastNetwork, the speed of the node's own network, Mb/s
 }
 
 // maxListens bounds the addresses of one node: eight rails over TCP, and Gloo.
@@ -171,7 +176,7 @@ func Listens(in Input, p Plan) []Listen {
 			return
 		}
 		if !slices.ContainsFunc(out, func(l Listen) bool { return l.Addr == a }) {
-			out = append(out, Listen{library, a, typed})
+			out = append(out, Listen{Library: library, Addr: a, Typed: typed})
 		}
 	}
 	via, _, ok := v.via()
@@ -186,6 +191,10 @@ func Listens(in Input, p Plan) []Listen {
 		if nic, _ := v.Node.Interface(name); nic.Up {
 			add("Gloo", nic, typed)
 		}
+	}
+	if fast, slow, ok := v.faster(); ok && !v.World.Fast {
+		out = slices.DeleteFunc(out, func(l Listen) bool { return l.Addr == firstAddr(fast) && !l.Typed })
+		out = append(out, Listen{Library: FastNetwork, Addr: firstAddr(fast), Speed: fast.Speed, Than: slow.Speed})
 	}
 	return out
 }

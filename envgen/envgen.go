@@ -19,6 +19,7 @@ type World struct {
 	Nodes  int
 	Rank   int
 	Addr   netip.Addr     // this node's address, as its peers use it
+	Fast   bool           // all nodes reached each other in their FastNetwork
 	Peers  []netip.Addr   // the other nodes' addresses; empty before the rendezvous; of mpirun's hosts, those known
 	Master netip.AddrPort // where the job's own store listens on node rank 0; invalid before the rendezvous
 	Job    string         // the job's id
@@ -62,6 +63,7 @@ type rule struct {
 	source  string
 	single  bool             // the rule applies to a job on one machine too
 	head    bool             // mpirun itself reads it, on its own node
+	rails   bool             // the value depends on which ports are rails, and its words do not say so
 	used    func(*view) bool // the job may use the library
 	want    func(*view) want
 	agrees  func(v *view, value string) bool // a value has the effect of want; nil: it is equal
@@ -125,6 +127,9 @@ func (v *view) judge() []verdict {
 			d.want = right(spanWords(r, v.nccl))
 		} else {
 			d.want = r.want(v)
+		}
+		if r.rails && d.want.wrong != "" && d.want.because != "" && !v.fab.Sure {
+			d.want.because += "; " + v.railWords()
 		}
 		// A value that would not select what it names (an interface that is down, a
 		// family that it lacks) is worse than no value.

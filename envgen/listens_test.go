@@ -28,13 +28,13 @@ func TestListensAreTheOtherAddressesForThePeers(t *testing.T) {
 		want    []Listen
 	}{
 		{"NCCL takes all interfaces for data over TCP",
-			nil, true, []Listen{{"NCCL", at("10.1.0.5"), false}, {"NCCL", at("10.2.0.5"), false}}},
+			nil, true, []Listen{{Library: "NCCL", Addr: at("10.1.0.5")}, {Library: "NCCL", Addr: at("10.2.0.5")}}},
 		{"no GPUs", nil, false, nil},
 		{"NCCL is set", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "=eth1"}}, true,
-			[]Listen{{"NCCL", at("10.1.0.5"), true}}},
+			[]Listen{{Library: "NCCL", Addr: at("10.1.0.5"), Typed: true}}},
 		{"NCCL is set to the same", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"}}, true, nil},
 		{"Gloo is set", []setting.Decided{{Name: "NCCL_SOCKET_IFNAME", Value: "eth0"},
-			{Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{"Gloo", at("10.2.0.5"), true}}},
+			{Name: "GLOO_SOCKET_IFNAME", Value: "eth2"}}, true, []Listen{{Library: "Gloo", Addr: at("10.2.0.5"), Typed: true}}},
 	} {
 		n := node
 		if !tc.gpus {

@@ -81,6 +81,9 @@ func ncclAgrees(v *view, value string) bool {
 
 func (v *view) wantNCCLIf(via fabric.Interface, _ netip.Prefix) want {
 	w := want{value: "=" + via.Name}
+	if v.World.Fast {
+		w.value = "=" + strings.ReplaceAll(names(v.equals(via)), ", ", ",")
+	}
 	order := span{since: "2.28.3"} // virbr* left out
 	for _, old := range []bool{false, true} {
 		if v.nccl.known() && old == order.holds(v.nccl) {

@@ -19,7 +19,8 @@ func fabricRules() []rule {
 	return []rule{{
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
-		when:  "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC)", value: "Socket", used: nccl,
+		when: "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC), or RoCE whose interfaces are in another " +
+			"network namespace", value: "Socket", used: nccl,
 		want: (*view).wantNet, agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
@@ -32,7 +33,7 @@ func fabricRules() []rule {
 		alone: "uses entry 0 of the partition table",
 		when:  "entry 0 is a limited membership and another entry a full one: limited members cannot reach each other",
 		value: "the index of the first full membership, if it is the same on all HCAs",
-		used:  nccl, want: (*view).wantPKey,
+		used:  nccl, want: (*view).wantPKey, rails: true,
 	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
 		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
@@ -41,11 +42,12 @@ func fabricRules() []rule {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
 		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
 		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
-		want: (*view).wantQPs, agrees: atLeast(2),
+		want: (*view).wantQPs, agrees: atLeast(2), rails: true,
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
 		source: "NVIDIA/nccl#1015", alone: "splits each message over the queue pairs (in 2.18 and 2.19)",
 		when: "NCCL_IB_QPS_PER_CONNECTION is set for a bond", value: "0", used: nccl, want: (*view).wantSplit,
+		rails: true,
 	}, {
 		name: "NCCL_NET_GDR_C2C", scope: setting.Job, span: span{since: "2.26", before: "2.27"},
 		source: "NCCL src/graph/paths.cc", alone: "does not use GPUDirect over the link between CPU and GPU (in 2.26)",
@@ -63,9 +65,16 @@ func atLeast(n int) func(*view, string) bool {
 	return func(_ *view, value string) bool { return leadingInt(value, 0) >= n }
 }
 
-// strays reports whether the only devices that NCCL's IB module would take are not a fabric.
+// strays reports whether the only devices that NCCL's IB module would take are not a fabric, or their
+// interfaces are in another network namespace: there a queue pair gets ENODEV (NVIDIA/nccl#925). A card
+// that libibverbs does not list here is none of them: the job's own libraries may list it.
 func (v *view) strays() bool {
-	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(v.ncclPorts()) > 0 && v.plugin() == ""
+	real := func(p hcaPort) bool {
+		return !rail.NoFabric(p.hca) && (p.Elsewhere == "" || p.LinkLayer != ethernet)
+	}
+	ports := v.ncclPorts()
+	return v.fab.Kind == rail.TCP && len(v.rails()) == 0 && len(ports) > 0 && v.plugin() == "" &&
+		!slices.ContainsFunc(ports, real)
 }
 
 // needsPlugin reports whether only libfabric supports the fabric, so NCCL needs a plugin.
@@ -78,6 +87,8 @@ func (v *view) wantNet() want {
 			wrong: "NCCL would use " + portList(v.ncclPorts()) + " as if it were a fabric"}
 	case v.plugin() != "":
 		return right("NCCL's plugin " + v.plugin() + " takes precedence on its own")
+	case v.fab.Kind == rail.TCP && len(v.ncclPorts()) > 0:
+		return right("NCCL may open RDMA devices that launch cannot use here: " + portList(v.ncclPorts()))
 	case len(v.rails()) > 0:
 		return right("NCCL finds the fabric on its own; setting it would only turn a silent fallback to TCP into an " +
 			"error")
@@ -103,7 +114,7 @@ func (v *view) railWords() string {
 		words += fmt.Sprintf(" at %g Gb/s", p.Rate)
 	}
 	if !v.fab.Sure {
-		words += " (a rule of thumb)"
+		words += " (a guess: " + v.fab.Doubt + ")"
 	}
 	return words
 }

@@ -96,15 +96,16 @@ func (v *view) plugin() string {
 	return ""
 }
 
-// via returns the interface by which the other nodes reach this node, and the address on it. ok is
-// false for a single node, for nodes on one machine (loopback), and if no interface has the address
-// (NAT, a virtual address): then no interface is better than another.
+// via returns the interface by which the other nodes reach this node, and the address on it: the one of
+// World.Addr, or of the faster network that all nodes agreed on. Where ok is false (see home), no
+// interface is better than another.
 func (v *view) via() (via fabric.Interface, addr netip.Prefix, ok bool) {
-	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
-		return via, addr, false
+	if v.World.Fast {
+		if fast, _, found := v.faster(); found {
+			return holder(v.Node, firstAddr(fast))
+		}
 	}
-	via, addr, ok = holder(v.Node, v.World.Addr)
-	return via, addr, ok && via.Kind != "loopback"
+	return v.home()
 }
 
 // holder returns the interface that is up and has the address, and the address with its prefix.

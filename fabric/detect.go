@@ -68,7 +68,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 
 	n.readInterfaces(roots)
 	n.readPCI(ctx, roots.Sys)
-	n.readHCAs(ctx, roots.Sys)
+	n.readHCAs(ctx, roots)
 	n.readCards(roots.Proc)
 	n.around(roots)
 	if opt.Resolve {

@@ -95,22 +95,24 @@ type HCA struct {
 	System   string `json:"system_guid,omitempty"` // sys_image_guid, the same for all ports of a card; "" where it is zero
 	NUMA     int    `json:"numa"`                  // -1 unknown
 	Uverbs   string `json:"uverbs,omitempty"`      // device node, "/dev/infiniband/uverbs0"
+	Closed   string `json:"closed,omitempty"`      // why this process cannot open it; "" if it can, or unknown
 	Ports    []Port `json:"ports"`
 }
 
 // Port is one port of an HCA.
 type Port struct {
-	Num       int     `json:"num"`              // 1-based
-	State     int     `json:"state"`            // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
-	PhysState int     `json:"phys_state"`       // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
-	LinkLayer string  `json:"link_layer"`       // InfiniBand, Ethernet
-	Rate      float64 `json:"rate"`             // Gb/s of all lanes together; meaningless unless the port is ACTIVE
-	Lanes     int     `json:"lanes,omitempty"`  // the 4 of "4X NDR"; 0 unknown
-	LID       int     `json:"lid,omitempty"`    // 0 and 0xffff mean no LID
-	SMLID     int     `json:"sm_lid,omitempty"` // LID of the subnet manager: it differs between subnets
-	PKeys     []PKey  `json:"pkeys,omitempty"`  // the entries that are set, by index
-	GIDs      []GID   `json:"gids,omitempty"`   // the entries that are set, by index
-	Netdev    string  `json:"netdev,omitempty"` // in this network namespace; the bond or VLAN with the address
+	Num       int     `json:"num"`                 // 1-based
+	State     int     `json:"state"`               // 4 ACTIVE, 1 DOWN (number before the colon); 0 unknown
+	PhysState int     `json:"phys_state"`          // 5 LinkUp, 3 Disabled, 2 Polling; 0 unknown
+	LinkLayer string  `json:"link_layer"`          // InfiniBand, Ethernet
+	Rate      float64 `json:"rate"`                // Gb/s of all lanes together; meaningless unless the port is ACTIVE
+	Lanes     int     `json:"lanes,omitempty"`     // the 4 of "4X NDR"; 0 unknown
+	LID       int     `json:"lid,omitempty"`       // 0 and 0xffff mean no LID
+	SMLID     int     `json:"sm_lid,omitempty"`    // LID of the subnet manager: it differs between subnets
+	PKeys     []PKey  `json:"pkeys,omitempty"`     // the entries that are set, by index
+	GIDs      []GID   `json:"gids,omitempty"`      // the entries that are set, by index
+	GIDSlots  int     `json:"gid_slots,omitempty"` // length of the GID table; 0: it could not be read
+	Netdev    string  `json:"netdev,omitempty"`    // in this network namespace; the bond or VLAN with the address
 
 	// Elsewhere is the netdev in another network namespace, which a container may see.
 	Elsewhere string `json:"elsewhere,omitempty"`
@@ -140,6 +142,7 @@ type PCI struct {
 	NUMA   int      `json:"numa"`             // -1 unknown
 	Path   []string `json:"path,omitempty"`   // above it: the root ("pci0000:15"), then each bridge, the nearest last
 	VF     bool     `json:"vf,omitempty"`
+	Physfn string   `json:"physfn,omitempty"` // of a virtual function its physical one; "" in a guest, which sees none
 
 	// The link now and at its best: PCIe generation and lanes; 0 unknown. An idle GPU's falls to 1.
 	Gen      int `json:"gen,omitempty"`

@@ -3,6 +3,7 @@ package fabric
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -18,19 +19,22 @@ const classInfiniBand = "class/infiniband"
 
 // readHCAs lists /sys/class/infiniband, by name. It reads only what decisions need and never counters/:
 // on a restricted function, each such read fails in the firmware and fills the kernel log.
-func (n *Node) readHCAs(ctx context.Context, sys fs.FS) {
+func (n *Node) readHCAs(ctx context.Context, roots Roots) {
+	sys := roots.Sys
 	class := dir{fsys: sys, name: classInfiniBand}
 	names := class.names("")
 	uverbs := uverbsNodes(sys, len(names) > 0)
 	read := each(ctx, sys, classInfiniBand, names, func(d *dir, name string) HCA {
-		return readHCA(d, name, n.Interfaces, n.PCI)
+		h := readHCA(d, name, n.Interfaces, n.PCI)
+		h.Uverbs = uverbs[name]
+		h.Closed = closed(roots.Dev, h.Uverbs, len(uverbs) > 0)
+		return h
 	})
 	for i, r := range read {
 		h := r.value
 		if h.Name == "" { // it did not answer
-			h = HCA{Name: names[i], NUMA: unknownNUMA}
+			h = HCA{Name: names[i], NUMA: unknownNUMA, Uverbs: uverbs[names[i]]}
 		}
-		h.Uverbs = uverbs[h.Name]
 		n.HCAs = append(n.HCAs, h)
 		n.note(r.bad)
 	}
@@ -149,6 +153,33 @@ func uverbsNodes(sys fs.FS, ask bool) map[string]string {
 	return nodes
 }
 
+// closed returns why this process cannot open a device node, "" if it can or if nothing shows it. To open
+// it asks nothing of the card (ib_uverbs_open in drivers/infiniband/core/uverbs_main.c); a container's
+// device cgroup refuses it, or the container has no such file.
+func closed(dev fs.FS, node string, others bool) string {
+	if node == "" {
+		if others {
+			return "it has no device node, unlike the others"
+		}
+		return ""
+	}
+	nodes := dir{fsys: dev, name: "infiniband"}
+	uverbs := func(name string) bool { return strings.HasPrefix(name, "uverbs") }
+	if !slices.ContainsFunc(nodes.names(""), uverbs) {
+		return "" // without any, /dev is another machine's, or libibverbs says more
+	}
+	f, err := dev.Open("infiniband/" + path.Base(node))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return node + " is not here"
+	case errors.Is(err, fs.ErrPermission):
+		return node + ": permission denied"
+	case err == nil:
+		f.Close()
+	}
+	return ""
+}
+
 // pkeyGap unset entries end the table of partition keys, which subnet managers fill from its start.
 const pkeyGap = 4
 
@@ -167,7 +198,7 @@ func readPort(d *dir, n int) Port {
 		p.Rate, p.Lanes = rate, rateLanes(s)
 	}
 	p.PKeys = pkeys(d, path.Join(at, "pkeys"))
-	p.GIDs = gids(d, at)
+	p.GIDs, p.GIDSlots = gids(d, at)
 	return p
 }
 
@@ -187,13 +218,13 @@ func pkeys(d *dir, table string) []PKey {
 
 // gids reads a port's GID table. The kernel keeps it in memory, so its up to 256 entries cost
 // little. Type and netdev are not read for an unset entry: they are errors (EINVAL).
-func gids(d *dir, port string) []GID {
-	var out []GID
+func gids(d *dir, port string) (out []GID, slots int) {
 	table := path.Join(port, "gids")
 	for index, s := range d.entries(table) {
 		if s == "" {
 			continue
 		}
+		slots++
 		entry := strconv.Itoa(index)
 		addr, set, err := parseGID(s)
 		if err != nil {
@@ -206,7 +237,7 @@ func gids(d *dir, port string) []GID {
 			})
 		}
 	}
-	return out
+	return out, slots
 }
 
 // parseGID reads a GID. An unset entry is all zeros but for the prefix of link-local addresses.

@@ -16,6 +16,8 @@ const (
 	flagUp       = 0x1
 	flagLoopback = 0x8
 
+	nodeRNIC = 4 // iWARP, whose GIDs are MAC addresses
+
 	typeInfiniBand = 32
 	typeLoopback   = 772
 )
@@ -203,7 +205,7 @@ func (n Node) IsLocal(addr netip.Addr) bool {
 // the GID table, which has the device with the address, else a netdev of the same function.
 func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) {
 	if p.LinkLayer != "InfiniBand" { // InfiniBand GIDs have no netdev
-		name, elsewhere = byGID(d, p, ifaces)
+		name, elsewhere = byGID(d, h, p, ifaces)
 	}
 	if name = above(ifaces, cmp.Or(name, ofFunction(d, h, p, ifaces))); name != "" {
 		return name, ""
@@ -211,19 +213,24 @@ func netdev(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) 
 	return "", elsewhere
 }
 
-// byGID prefers the netdev of an address that others can reach: link-local GIDs name its parent.
-func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
+// byGID prefers the netdev of an address that others can reach: link-local GIDs name its parent. Where the
+// RDMA namespaces are shared, a pod sees the GIDs of all pods, whose interfaces may have one name: an
+// entry is of this namespace if an interface here has its address.
+func byGID(d *dir, h HCA, p Port, ifaces []Interface) (name, elsewhere string) {
 	local := ""
 	for _, g := range p.GIDs {
 		switch {
 		case g.Netdev == "":
-		case !here(ifaces, g.Netdev):
+		case !here(ifaces, g.Netdev), h.NodeType != nodeRNIC && !Holds(ifaces, g.Addr):
 			elsewhere = cmp.Or(elsewhere, g.Netdev)
 		case g.Addr.IsLinkLocalUnicast():
 			local = cmp.Or(local, g.Netdev)
 		default:
 			return g.Netdev, elsewhere
 		}
+	}
+	if local != "" && local == elsewhere {
+		local = "" // another namespace's interface of the same name
 	}
 	if local != "" || len(p.GIDs) > 0 {
 		return local, elsewhere
@@ -236,6 +243,22 @@ func byGID(d *dir, p Port, ifaces []Interface) (name, elsewhere string) {
 		elsewhere = cmp.Or(elsewhere, dev)
 	}
 	return "", elsewhere
+}
+
+// Holds reports whether one of the interfaces has an address, or may have it: sysfs alone shows no addresses,
+// and a GID may have a link-local one that no interface has (the default GID, made from the MAC address).
+func Holds(ifaces []Interface, addr netip.Addr) bool {
+	addr = addr.Unmap()
+	known := false
+	for _, f := range ifaces {
+		for _, p := range f.Addrs {
+			if p.Addr() == addr {
+				return true
+			}
+			known = known || f.Kind != "loopback"
+		}
+	}
+	return !known || addr.IsLinkLocalUnicast()
 }
 
 // ofFunction returns the netdev of the HCA's own function. ConnectX-3 has several, for two ports, for

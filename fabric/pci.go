@@ -80,7 +80,8 @@ func (p *PCI) read(d *dir, acs *redirects) {
 	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
 		p.Path = pathAbove(target)
 	}
-	p.VF = isVF(p.Vendor, p.Device) || d.link("physfn") != ""
+	p.Physfn = d.link("physfn")
+	p.VF = isVF(p.Vendor, p.Device) || p.Physfn != ""
 	if group := d.link("iommu_group"); group != "" {
 		p.IOMMU = d.line("iommu_group/type")
 	}

@@ -259,9 +259,9 @@ func TestLinksRedirectsAndGroupsOfFunctions(t *testing.T) {
 func TestPortsHaveTheirOwnNumbers(t *testing.T) {
 	n := machinetest.Node(t, "ib-no-subnet-manager")
 	want := []fabric.Port{
-		{Num: 1, State: 2, PhysState: 5, LinkLayer: "InfiniBand", Rate: 200, Lanes: 4, LID: 0xffff},
-		{Num: 1, State: 1, PhysState: 3, LinkLayer: "InfiniBand", Rate: 10, Lanes: 4, LID: 0xffff},
-		{Num: 1, State: 1, PhysState: 2, LinkLayer: "InfiniBand", Rate: 10, Lanes: 4, LID: 0xffff},
+		{Num: 1, State: 2, PhysState: 5, LinkLayer: "InfiniBand", Rate: 200, Lanes: 4, LID: 0xffff, GIDSlots: 1},
+		{Num: 1, State: 1, PhysState: 3, LinkLayer: "InfiniBand", Rate: 10, Lanes: 4, LID: 0xffff, GIDSlots: 1},
+		{Num: 1, State: 1, PhysState: 2, LinkLayer: "InfiniBand", Rate: 10, Lanes: 4, LID: 0xffff, GIDSlots: 1},
 	}
 	for i, h := range n.HCAs {
 		p := h.Ports[0]

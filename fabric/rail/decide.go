@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ type decision struct {
 	kind   Kind
 	why    string
 	sure   bool
+	doubt  string // why it is not sure
 	rails  []candidate
 	others []ruled        // ports that carry traffic, but not the job's
 	unable map[string]NIC // HCAs that cannot be rails
@@ -53,7 +55,7 @@ func classOf(c candidate) class { return class{c.kind, c.port.Rate} }
 // belong to it for another reason. docs/fabric.md has machines on which each property misleads.
 func (v *view) decide() decision {
 	able, unable := v.candidates()
-	d := decision{unable: unable, bare: v.bare()}
+	d := decision{unable: unable, bare: v.bare(), sure: true}
 	if d.slingshot(v, able); len(d.rails) > 0 {
 		return d
 	}
@@ -74,18 +76,31 @@ func (v *view) decide() decision {
 		classes[k] = append(classes[k], c)
 	}
 	best := v.best(groups, classes)
+	if other, ok := v.besides(best, groups, classes); ok {
+		if d.sure = v.even(classes[other]); !d.sure {
+			d.guess("the way out of this machine is faster, and not each GPU has a rail")
+		}
+		best = other
+	}
 	d.kind, d.rails = best.kind, classes[best]
-	d.sure = len(groups) == 1 || len(d.rails) > 1 || best.kind == EFA
+	if len(groups) > 1 && len(d.rails) == 1 && best.kind != EFA {
+		d.guess("one port beside others of another kind or rate")
+	}
 	var gone []ruled
 	if best.kind == InfiniBand || best.kind == RoCE || best.kind == Unknown {
 		d.rails, gone = v.prune(d.rails)
-		d.sure = d.sure && !slices.ContainsFunc(gone, func(r ruled) bool { return !r.sure })
+		for _, r := range gone {
+			if !r.sure {
+				d.guess(fmt.Sprintf("without %s: %s", r.hca.Name, r.why))
+			}
+		}
 	}
 	for _, g := range groups {
 		switch {
 		case g == best:
 		case v.equal(g, best, classes):
-			d.kind, d.sure = Mixed, false
+			d.kind = Mixed
+			d.guess("rails of two kinds")
 			d.rails = append(d.rails, classes[g]...)
 		default:
 			for _, c := range classes[g] {
@@ -97,6 +112,11 @@ func (v *view) decide() decision {
 	slices.SortStableFunc(d.rails, inOrder)
 	d.explain(v)
 	return d
+}
+
+// guess withdraws certainty, with its reason.
+func (d *decision) guess(why string) {
+	d.sure, d.doubt = false, cmp.Or(d.doubt, why)
 }
 
 // place gives a port of another class its role: a rail that runs slower than its like, or another.
@@ -133,6 +153,24 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 		}
 	}
 	return best
+}
+
+// besides returns the class that precedes the one of the machine's way out: as fast in total, and usable.
+func (v *view) besides(best class, groups []class, of map[class][]candidate) (other class, ok bool) {
+	inside := func(c candidate) bool { return !v.isWayOut(c) }
+	total := func(g class) float64 { return g.rate * float64(len(of[g])) }
+	if best.rate == 0 || best.kind == EFA || slices.ContainsFunc(of[best], inside) {
+		return best, false
+	}
+	for _, g := range groups { // the fastest first
+		bare := g.kind == RoCE && !slices.ContainsFunc(of[g], func(c candidate) bool {
+			return v.gid(c) >= 0 || c.port.GIDSlots == 0 && len(c.port.GIDs) == 0
+		})
+		if slices.ContainsFunc(of[g], inside) && !bare && total(g) >= total(best) && (!ok || total(g) > total(other)) {
+			other, ok = g, true
+		}
+	}
+	return other, ok
 }
 
 // beats reports whether class a is the training fabric, although it is after b by rate, count, kind.
@@ -199,26 +237,34 @@ func (v *view) leadsOut(i fabric.Interface) bool {
 
 // explain describes the rails in one line, and withdraws certainty if the facts are too few.
 func (d *decision) explain(v *view) {
-	subnets := map[int]bool{}
+	subnets, networks := map[string]bool{}, map[netip.Prefix]bool{}
 	var parts []string
 	homeless := 0
 	for _, c := range d.rails {
 		if part := d.counted(classOf(c)); !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}
-		if subnet(c) != "" {
-			subnets[c.port.SMLID] = true
+		if s := subnet(c); s != "" {
+			subnets[s] = true
+		}
+		if p := v.home(c); p.IsValid() {
+			networks[p] = true
 		}
 		if c.kind == RoCE && c.hca.NodeType != nodeRNIC && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
 			homeless++
 		}
 		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
-			d.sure = false
+			d.guess("link, state or rate of a port is unknown, or it is iWARP")
 		}
 	}
 	d.why = strings.Join(parts, " and ")
-	if len(subnets) > 1 {
+	if len(subnets) > 1 { // a port reaches its own subnet only
 		d.why += fmt.Sprintf(", in %d subnets", len(subnets))
+		d.guess("in several subnets, which do not reach each other")
+	}
+	if len(networks) > 1 && !v.oneForEach(*d) {
+		d.why += fmt.Sprintf(", in %d networks (whether they are routed to each other is unknown)", len(networks))
+		d.guess("in several networks, and whether they are routed to each other is unknown")
 	}
 	if homeless > 0 {
 		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
@@ -227,13 +273,39 @@ func (d *decision) explain(v *view) {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])
 	}
 	if n := v.dead(*d); n > 0 {
-		d.sure = false
+		d.guess("cards without a link look more like the fabric")
 		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
 			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
 	}
 	if d.kind == Unknown {
 		d.why += "; their link layer could not be read"
 	}
+}
+
+// oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
+func (v *view) oneForEach(d decision) bool {
+	failed := len(v.missing(d))
+	for _, r := range d.others {
+		if v.forgotten(r.hca, d) {
+			failed++
+		}
+	}
+	return v.even(d.rails) || len(v.gpus) > 1 && (len(d.rails)+failed)%len(v.gpus) == 0
+}
+
+// home returns the network of a RoCE rail's own address; invalid where it is unknown.
+func (v *view) home(c candidate) netip.Prefix {
+	index := v.gid(c)
+	for _, g := range c.port.GIDs {
+		for _, f := range v.node.Interfaces {
+			for _, p := range f.Addrs {
+				if g.Index == index && p.Addr() == g.Addr.Unmap() {
+					return p.Masked()
+				}
+			}
+		}
+	}
+	return netip.Prefix{}
 }
 
 // without returns the fabric of a node that has no port for a rail.

@@ -32,7 +32,7 @@ func ExampleOf() {
 		fmt.Printf("%s is %s\n", nic.Name, nic.Role)
 	}
 	// Output:
-	// roce: 2 x Ethernet at 400 Gb/s
+	// roce: 2 x Ethernet at 400 Gb/s, in 2 networks (whether they are routed to each other is unknown)
 	// mlx5_0: 400 Gb/s, GID 3, GPUs [0000:24:00.0 0000:25:00.0]
 	// mlx5_1: 400 Gb/s, GID 3, GPUs [0000:84:00.0 0000:85:00.0]
 	// lo is loopback

@@ -10,6 +10,7 @@ import (
 // expected is an expert's description of a machine (fabric-expected/1). A null means
 // "not shown", and is never compared.
 type expected struct {
+	Name   string `json:"name"`
 	Fabric struct {
 		Kind *string `json:"kind"`
 	} `json:"fabric"`

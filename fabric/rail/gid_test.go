@@ -45,7 +45,8 @@ func TestTheGIDIsTheFirstRoCEv2AddressOfThisNamespace(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			h := hca("mlx5_0", tt.link, 100, "eth0")
 			h.Ports[0].GIDs = tt.gids
-			f := Of(fabric.Node{HCAs: []fabric.HCA{h}, Interfaces: []fabric.Interface{netif("eth0", "physical", "10.0.0.2/24")}},
+			f := Of(fabric.Node{HCAs: []fabric.HCA{h}, Interfaces: []fabric.Interface{
+				netif("eth0", "physical", "10.0.0.1/24", "10.0.0.2/24", "fd00::1/64")}},
 				netip.Addr{})
 			if len(f.Rails) != 1 || f.Rails[0].GID != tt.want {
 				t.Errorf("rails %+v, want one with GID %d", f.Rails, tt.want)

@@ -71,8 +71,8 @@ const RoCEv2 = "RoCE v2"
 // gid returns the index of the GID for a RoCE connection, or -1. It follows NCCL
 // (src/transport/net_ib/connect.cc, since 2.21), which takes the first RoCE v2 entry of the address
 // family, without link-local ones. It differs in two ways. It takes an IPv6 entry if the port has
-// no IPv4 address at all, as NCCL does only with NCCL_IB_ADDR_FAMILY. It ignores entries of a
-// netdev in another network namespace, since no packet of a peer returns through them.
+// no IPv4 address at all, as NCCL does only with NCCL_IB_ADDR_FAMILY. It ignores entries of another
+// network namespace, since no packet of a peer returns through them.
 func (v *view) gid(c candidate) int {
 	if c.kind != RoCE {
 		return -1
@@ -88,8 +88,9 @@ func (v *view) gid(c candidate) int {
 	return -1
 }
 
-// ours reports whether an entry may belong to an interface in this network namespace.
+// ours reports whether an entry may belong to an interface in this network namespace: its interface is
+// here, and one here has its address. In pods, interfaces of several namespaces have the same name.
 func (v *view) ours(g fabric.GID) bool {
 	_, here := v.node.Interface(g.Netdev)
-	return here || g.Netdev == "" || len(v.node.Interfaces) == 0
+	return (here || g.Netdev == "" || len(v.node.Interfaces) == 0) && fabric.Holds(v.node.Interfaces, g.Addr)
 }

@@ -14,7 +14,8 @@ import (
 // one also needs a clear majority. No port is removed if every GPU has the same number of ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
-	for _, step := range []func([]candidate) []ruled{v.narrow, v.guests, v.wayOut, v.northSouth, v.odd, v.far} {
+	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.guests, v.wayOut, v.northSouth, v.odd,
+		v.far, v.toPeers} {
 		out := step(keep)
 		if len(out) == 0 || len(out) == len(keep) {
 			continue
@@ -47,46 +48,94 @@ func (v *view) bus(c candidate) float64 {
 	return fabric.PCIeRate(cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes))
 }
 
-// guests returns the virtual functions whose physical function is visible too: they are for guests. If
-// only the virtual function has a usable address, it returns the physical one instead.
-func (v *view) guests(all []candidate) (out []ruled) {
-	usable := func(c candidate) bool { return c.kind != RoCE || v.gid(c) >= 0 }
-	for _, vf := range all {
-		i := slices.IndexFunc(all, func(c candidate) bool { return !c.hca.VF && vf.hca.VF && v.sameCard(c.hca, vf.hca) })
+// addressless returns the RoCE ports without an address that a router forwards, where others of the class
+// have one: their first transfer fails. NCCL takes entry 0 there, a link-local one of RoCE v1
+// (ncclIbGetGidIndex in src/transport/net_ib/connect.cc: validGid refuses fe80::).
+func (v *view) addressless(all []candidate) (out []ruled) {
+	has := func(c candidate) bool { return v.gid(c) >= 0 }
+	if !slices.ContainsFunc(all, has) {
+		return nil
+	}
+	for _, c := range all {
+		if c.kind != RoCE || c.hca.NodeType == nodeRNIC || has(c) {
+			continue
+		}
+		why := "its interface has no address for RoCE v2, and others have one"
+		i := slices.IndexFunc(all, func(vf candidate) bool { return has(vf) && v.functionOf(vf.hca, c.hca) })
 		switch {
-		case i < 0:
-		case usable(all[i]) || !usable(vf):
+		case i >= 0:
+			why = "has no address for RoCE; its virtual function " + all[i].hca.Name + " has"
+		case c.port.GIDSlots == 0 && len(c.port.GIDs) == 0:
+			continue // the table was not read
+		}
+		out = append(out, ruled{c, Unusable, why, true})
+	}
+	return out
+}
+
+// guests returns the virtual functions whose physical function is visible too: they are for guests.
+func (v *view) guests(all []candidate) (out []ruled) {
+	for _, vf := range all {
+		i := slices.IndexFunc(all, func(pf candidate) bool { return v.functionOf(vf.hca, pf.hca) })
+		if i >= 0 {
 			why := "a virtual function of " + all[i].hca.Name + ", which is on this node too"
 			out = append(out, ruled{vf, Virtual, why, false})
-		case !slices.ContainsFunc(out, func(r ruled) bool { return r.hca.Name == all[i].hca.Name }):
-			why := "has no address for RoCE; its virtual function " + vf.hca.Name + " has"
-			out = append(out, ruled{all[i], Unusable, why, false})
 		}
 	}
 	return out
 }
 
-// sameCard reports whether a virtual function is of a physical one's card, by GUID, else by bridge.
-func (v *view) sameCard(pf, vf fabric.HCA) bool {
-	if pf.System != "" && vf.System != "" {
+// functionOf reports whether vf is a virtual function of pf: by its link physfn
+// (Documentation/ABI/testing/sysfs-bus-pci), else by the GUID that all ports of a card share, else by
+// the bridge above both.
+func (v *view) functionOf(vf, pf fabric.HCA) bool {
+	own, other := v.pci[vf.PCI], v.pci[pf.PCI]
+	switch {
+	case !vf.VF || pf.VF:
+		return false
+	case own.Physfn != "":
+		return own.Physfn == pf.PCI
+	case pf.System != "" && vf.System != "":
 		return pf.System == vf.System
 	}
-	a, b := v.pci[pf.PCI].Path, v.pci[vf.PCI].Path
-	return len(a) == 0 || len(b) == 0 || slices.Equal(a, b)
+	return len(own.Path) == 0 || len(other.Path) == 0 || slices.Equal(own.Path, other.Path)
 }
 
-// wayOut returns the port that leads out, if the GPUs need one less or its network is another.
+// wayOut returns the port of the default route, if the GPUs need one less or its network is another.
 func (v *view) wayOut(all []candidate) []ruled {
-	i := slices.IndexFunc(all, v.isWayOut)
-	if i < 0 || v.even(all) || len(all) < 3 {
+	return v.surplus(all, v.node.Route.Interface, " is this machine's way out")
+}
+
+// toPeers does the same for the port that leads to the peers. It is asked last: their addresses may be
+// those of a rail.
+func (v *view) toPeers(all []candidate) []ruled {
+	if v.peer == v.node.Route.Interface {
+		return nil
+	}
+	return v.surplus(all, v.peer, " leads to the peers")
+}
+
+// surplus returns the port of an interface, if the rest can be dealt to the GPUs and all cannot.
+func (v *view) surplus(all []candidate, netdev, why string) []ruled {
+	i := slices.IndexFunc(all, func(c candidate) bool {
+		f, ok := v.node.Interface(c.port.Netdev)
+		return ok && netdev != "" && (f.Name == netdev || f.Master == netdev)
+	})
+	if i < 0 || len(all) < 3 || v.dealt(len(all)) {
 		return nil
 	}
 	home, _ := common(all, network)
 	apart := home != "" && network(all[i]) != "" && home != network(all[i])
-	if !apart && (len(v.gpus) == 0 || len(all) <= len(v.gpus)) {
+	if !apart && !v.dealt(len(all)-1) {
 		return nil
 	}
-	return []ruled{{all[i], Management, all[i].port.Netdev + " is this machine's way out", false}}
+	return []ruled{{all[i], Management, all[i].port.Netdev + why, false}}
+}
+
+// dealt reports whether so many ports can be dealt to the GPUs, or the GPUs to the ports, evenly.
+func (v *view) dealt(ports int) bool {
+	gpus := len(v.gpus)
+	return gpus > 1 && (ports%gpus == 0 || gpus%ports == 0)
 }
 
 // northSouth returns the DPUs among plain HCAs.
@@ -194,11 +243,19 @@ func (v *view) card(c candidate) string {
 	return t
 }
 
+// subnet returns an InfiniBand port's subnet: the LID of its manager, and its prefix unless it is the
+// default one (IBTA volume 1, 4.1.1: the first half of the port's GID).
 func subnet(c candidate) string {
 	if c.kind != InfiniBand || c.port.SMLID == 0 {
 		return ""
 	}
-	return strconv.Itoa(c.port.SMLID)
+	out := strconv.Itoa(c.port.SMLID)
+	if len(c.port.GIDs) > 0 && c.port.GIDs[0].Index == 0 {
+		if p, err := c.port.GIDs[0].Addr.Prefix(64); err == nil && !p.Addr().IsLinkLocalUnicast() {
+			out += " of " + p.String()
+		}
+	}
+	return out
 }
 
 // network returns the first bytes of a RoCE port's IPv4 address. Those of rails rarely differ.

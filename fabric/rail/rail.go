@@ -36,6 +36,9 @@ type NIC struct {
 	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer than its
 	// hardware allows. Only the other nodes show whether that is a fault.
 	Missing bool `json:"missing,omitempty"`
+
+	// NoAddress is true for an HCA with a link that would be a rail if its interface had an address.
+	NoAddress bool `json:"no_address,omitempty"`
 }
 
 // roles returns the role of each interface (in kernel order), then of each HCA (by name).
@@ -89,6 +92,7 @@ type Fabric struct {
 	Kind  Kind   `json:"kind"`
 	Why   string `json:"why"`
 	Sure  bool   `json:"sure"`            // false: decided by a rule of thumb
+	Doubt string `json:"doubt,omitempty"` // why it is not sure
 	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
 	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
 	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
@@ -99,6 +103,7 @@ type Rail struct {
 	HCA    string  `json:"hca"`           // "" for a fabric without verbs devices (Slingshot, TCP): see Netdev
 	PCI    string  `json:"pci,omitempty"` // its PCI function
 	Port   int     `json:"port,omitempty"`
+	Ports  int     `json:"ports,omitempty"` // of the HCA, if it has several
 	Netdev string  `json:"netdev,omitempty"`
 	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
 	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
@@ -107,18 +112,12 @@ type Rail struct {
 	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
-// Name returns a rail's HCA, with the port if several are rails ("mlx4_0:2"), or else its interface.
+// Name returns a rail's HCA, with the port if the HCA has several ("mlx4_0:2"), or else its interface.
 func (f Fabric) Name(r Rail) string {
-	if r.HCA == "" {
+	switch {
+	case r.HCA == "":
 		return cmp.Or(r.Netdev, r.PCI)
-	}
-	ports := 0
-	for _, other := range f.Rails {
-		if other.HCA == r.HCA {
-			ports++
-		}
-	}
-	if ports > 1 {
+	case r.Ports > 1:
 		return portName(r.HCA, r.Port)
 	}
 	return r.HCA
@@ -129,16 +128,18 @@ func (f Fabric) Name(r Rail) string {
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()
-	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, NICs: v.roles(d)}
+	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, Doubt: d.doubt, NICs: v.roles(d)}
 	rails := d.rails
 	if len(rails) == 0 && d.kind != Unknown {
 		rails = v.plain(f.NICs)
 	}
 	for _, c := range rails {
-		f.Rails = append(f.Rails, Rail{
-			HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev,
-			Link: c.port.LinkLayer, Rate: c.port.Rate, GID: v.gid(c),
-		})
+		r := Rail{HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev, Link: c.port.LinkLayer,
+			Rate: c.port.Rate, GID: v.gid(c)}
+		if n := len(c.hca.Ports); n > 1 {
+			r.Ports = n
+		}
+		f.Rails = append(f.Rails, r)
 	}
 	v.pair(&f)
 	return f
@@ -163,7 +164,7 @@ func (d *decision) sockets(v *view) {
 	if best == nil {
 		return
 	}
-	d.sure = false
+	d.guess("only their number says so")
 	d.why += fmt.Sprintf("; %d interfaces of driver %s besides the way out, for %d GPUs", len(best), best[0].Driver,
 		len(v.gpus))
 	for _, i := range best {

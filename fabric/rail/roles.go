@@ -82,6 +82,7 @@ func (v *view) hcaRoles(d decision) []NIC {
 			nic = portRole(h, d)
 		}
 		nic.Missing = slices.Contains(missing, h.Name)
+		nic.NoAddress = v.forgotten(h, d)
 		out = append(out, nic)
 	}
 	return append(out, d.bare...)
@@ -101,6 +102,26 @@ func portRole(h fabric.HCA, d decision) NIC {
 	}
 	nic.Role, nic.Why = Unusable, "shows no port that a job could use"
 	return nic
+}
+
+// forgotten reports whether an HCA is no rail only since it has no address: the rails' cards have more
+// ports in use than its own. A card's second port may have a cable and no address on purpose.
+func (v *view) forgotten(h fabric.HCA, d decision) bool {
+	own := func(r ruled) bool { return r.hca.Name == h.Name && r.role == Unusable && !v.hasFunction(h, d) }
+	if !slices.ContainsFunc(d.others, own) {
+		return false
+	}
+	up, most := map[string]int{}, 0
+	for _, c := range d.rails {
+		up[cardOf(c.hca)]++
+		most = max(most, up[cardOf(c.hca)])
+	}
+	return up[cardOf(h)] < most
+}
+
+// hasFunction reports whether a virtual function of an HCA is a rail in its place.
+func (v *view) hasFunction(h fabric.HCA, d decision) bool {
+	return slices.ContainsFunc(d.rails, func(c candidate) bool { return v.functionOf(c.hca, h) })
 }
 
 // missing returns the HCAs that would be rails if they had a link: of the rails' type and board, and
@@ -127,14 +148,24 @@ func (v *view) missing(d decision) (out []string) {
 			continue
 		}
 		like := slices.ContainsFunc(d.rails, func(c candidate) bool {
-			return c.hca.Driver == h.Driver && c.hca.Type == h.Type && c.hca.Board == h.Board && c.hca.VF == h.VF &&
-				c.kind == v.linkKind(h, h.Ports[0])
+			return v.alike(c.hca, h) && c.kind == v.linkKind(h, h.Ports[0])
 		})
 		if like && up[cardOf(h)] < usual {
 			out = append(out, h.Name)
 		}
 	}
 	return out
+}
+
+// alike reports whether two HCAs are of one make. Cards whose driver names no type and no board are alike
+// only if they have one PCI id.
+func (v *view) alike(a, b fabric.HCA) bool {
+	same := a.Driver == b.Driver && a.Type == b.Type && a.Board == b.Board && a.VF == b.VF
+	if a.Type != "" || a.Board != "" {
+		return same
+	}
+	p, q := v.pci[a.PCI], v.pci[b.PCI]
+	return same && p.Device != "" && p.Vendor == q.Vendor && p.Device == q.Device
 }
 
 // dead counts the HCAs without a link, if they look more like the fabric than the rails do: they are

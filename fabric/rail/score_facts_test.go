@@ -1,34 +1,35 @@
 package rail
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"testing"
 
 	"launch/fabric"
 )
 
-// TestScoreOnTheFactsAlone interprets every machine with named devices, also those
-// recorded as the output of tools, without a tree. It builds their facts from the
-// expectation, and puts bridges between GPUs and NICs so that their distances are as
-// expected. So it judges only the interpretation.
+// TestScoreOnTheFactsAlone interprets every recorded machine with named devices, also those recorded
+// as the output of tools, without a tree. testdata/recorded.jsonl has what was seen on each, one a line,
+// and an expert's answer. The test builds the facts from it, and puts bridges between GPUs and NICs so
+// that their distances are as recorded. So it judges only the interpretation.
 func TestScoreOnTheFactsAlone(t *testing.T) {
-	folder, _ := recorded(t)
-	files, err := filepath.Glob(filepath.Join(folder, "*", "expected.json"))
+	data, err := os.ReadFile(filepath.Join("testdata", "recorded.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := &board{t: t, fields: map[string]*score{}}
 	machines := 0
-	for _, file := range files {
-		name := filepath.Base(filepath.Dir(file))
-		e := readExpected(t, folder, name)
-		if len(e.Devices) == 0 || e.Devices[0].Name == nil {
-			continue
+	for line := range bytes.Lines(data) {
+		var e expected
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
 		}
 		machines++
-		b.name = name
+		b.name = e.Name
 		f := Of(e.node(), netip.Addr{})
 		if e.Fabric.Kind != nil {
 			b.mark("kind", "fabric", *e.Fabric.Kind, f.Kind)

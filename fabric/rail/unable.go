@@ -26,15 +26,15 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	nic := func(role Role, sure bool, format string, a ...any) (NIC, bool) {
 		return NIC{Name: h.Name, HCA: true, Role: role, Sure: sure, Why: fmt.Sprintf(format, a...)}, true
 	}
-	switch {
-	case isSoft(h, "rdma_rxe", "rxe"):
-		return nic(Virtual, true, "Soft-RoCE: the CPU emulates it")
-	case isSoft(h, "siw", "siw"):
-		return nic(Virtual, true, "software iWARP: the CPU emulates it")
-	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is iWARP too, but made for NCCL
-		return nic(Unusable, true, "iWARP: neither InfiniBand nor RoCE")
-	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
-		return nic(Unusable, true, "usNIC: neither InfiniBand nor RoCE")
+	if role, why := foreign(h); why != "" {
+		return nic(role, true, "%s", why)
+	}
+	if i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return p.Active() && p.Elsewhere != "" }); i >= 0 {
+		if _, twin := v.node.Interface(h.Ports[i].Elsewhere); twin { // another pod's, of the same name
+			return nic(Unusable, true, "its addresses are of another network namespace, as of another pod: %s",
+				strings.Join(addresses(h.Ports[i]), ", "))
+		}
+		return nic(Unusable, true, "its network interface %s is not in this network namespace", h.Ports[i].Elsewhere)
 	}
 	if why := v.closed(h); why != "" {
 		return nic(Unusable, true, "%s", why)
@@ -48,10 +48,37 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	if !slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Active() || v.unread(h, p) }) {
 		return nic(Unusable, true, "no active port: %s", states(h))
 	}
-	if i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return p.Active() && p.Elsewhere != "" }); i >= 0 {
-		return nic(Unusable, true, "its network interface %s is not in this network namespace", h.Ports[i].Elsewhere)
-	}
 	return NIC{}, false
+}
+
+// NoFabric reports whether a device is no fabric by its kind, wherever it is: emulated, iWARP or usNIC.
+func NoFabric(h fabric.HCA) bool {
+	_, why := foreign(h)
+	return why != ""
+}
+
+func foreign(h fabric.HCA) (role Role, why string) {
+	switch {
+	case isSoft(h, "rdma_rxe", "rxe"):
+		return Virtual, "Soft-RoCE: the CPU emulates it"
+	case isSoft(h, "siw", "siw"):
+		return Virtual, "software iWARP: the CPU emulates it"
+	case h.NodeType == nodeRNIC && h.Driver != "erdma": // Alibaba's is iWARP too, but made for NCCL
+		return Unusable, "iWARP: neither InfiniBand nor RoCE"
+	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
+		return Unusable, "usNIC: neither InfiniBand nor RoCE"
+	}
+	return "", ""
+}
+
+// addresses returns the addresses of a port that a router forwards.
+func addresses(p fabric.Port) (out []string) {
+	for _, g := range p.GIDs {
+		if a := g.Addr.String(); !g.Addr.IsLinkLocalUnicast() && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // unread reports whether the state of a port is unknown and nothing proves that it was never up.
@@ -69,6 +96,9 @@ func isSoft(h fabric.HCA, driver, name string) bool {
 // closed returns why this process cannot use a device that sysfs shows, as in a container.
 func (v *view) closed(h fabric.HCA) string {
 	if !v.node.Verbs.Present {
+		if h.Closed != "" && len(h.Ports) > 0 {
+			return "this process cannot open it: " + h.Closed
+		}
 		return ""
 	}
 	for _, d := range v.node.Verbs.Devices {

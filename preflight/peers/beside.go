@@ -10,9 +10,11 @@ import (
 
 // Listen is an address on which a library waits for the other nodes, in addition to the address of the node.
 type Listen struct {
-	Library string     `json:"library"` // "NCCL", "Gloo"
+	Library string     `json:"library"` // "NCCL", "Gloo", or a network that no library has yet
 	Addr    netip.Addr `json:"addr"`
 	Typed   bool       `json:"typed,omitempty"` // chosen by a setting, not by the library
+	Speed   int        `json:"speed,omitempty"` // of a network that is faster than that of the node's address, Mb/s
+	Than    int        `json:"than,omitempty"`  // the speed of that one, Mb/s
 }
 
 // otherAddress judges calls to the other addresses on which a library waits. It fails only where the

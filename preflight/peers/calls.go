@@ -61,6 +61,7 @@ func compareCalls(posts []Post) (out []judged) {
 		switch {
 		case e.call.Port:
 			port = append(port, e)
+		case e.call.Also && toFast(e): // compareFast judges it
 		case e.call.Also:
 			also = append(also, e)
 		default:

@@ -44,6 +44,10 @@ func nodeChecks() []preflight.Check {
 		ID: "peer.beside", Title: "the nodes reach each other at the addresses where NCCL and Gloo wait",
 		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open.",
 	}, {
+		ID: "peer.fast", Title: "the job's data goes over the fastest network that all nodes have",
+		Doc: "Without RDMA, NCCL and Gloo use the network of the nodes' addresses. Where each node also has one that is at " +
+			"least twice as fast, the nodes call each other there, and use it if every call gets through.",
+	}, {
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
 		Doc: "Programs that split work by node go wrong where the ranks are unevenly spread.",
 	}, {

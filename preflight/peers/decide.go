@@ -59,6 +59,7 @@ func Read(raw [][]byte) []Post {
 // Decision is the common result that all nodes print and follow.
 type Decision struct {
 	Go       bool            `json:"go"`
+	Fast     bool            `json:"fast,omitempty"`     // all calls in a faster network of all nodes got through
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string          `json:"who,omitempty"`      // their names, in words
 	Findings finding.Report  `json:"findings,omitempty"` // between nodes
@@ -91,6 +92,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 			}
 		}
 	}
+	d.Fast, _ = fastNetwork(posts)
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
 	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(finding.Map(d.Unfit, func(r int) string { return posts[r].Name }))
@@ -108,7 +110,8 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
-	return []comparison{{"peer.reach", compareCalls}, {"peer.name", compareNames}, {"peer.clock", clocks},
+	return []comparison{{"peer.reach", compareCalls}, {"peer.fast", compareFast}, {"peer.name", compareNames},
+		{"peer.clock", clocks},
 		{"same.command", compareLines}, {"same.script", compareScripts}, {"same.gpu.owner", compareTraits},
 		{"same.nccl", compareLoads}, {"same.env", compareConstants}}
 }

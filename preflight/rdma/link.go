@@ -205,6 +205,9 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
 					p.PCI, cmp.Or(p.Netdev, p.HCA)))
 		}
+		if slow, ok := belowCard(p, best); ok {
+			out = append(out, slow)
+		}
 		what, wider := "", ""
 		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
 		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
@@ -225,11 +228,35 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	return preflight.OrPass(out, "%s", f.Why)
 }
 
+// cardRates are what one InfiniBand port of a card carries at most, in Gb/s, by hca_type (the data sheets of
+// Connect-IB and ConnectX-2 to ConnectX-8: QDR, FDR, EDR, HDR, NDR, XDR with four lanes).
+var cardRates = map[string]float64{"MT26428": 40, "MT4099": 56, "MT4103": 56, "MT4113": 56, "MT4115": 100,
+	"MT4119": 100, "MT4121": 100, "MT4123": 200, "MT4129": 400, "MT4131": 800}
+
+// belowCard finds an InfiniBand port that is slower than any switch of the last two generations would
+// make it, though no other rail is faster: with one of its lanes, or at less than a quarter of its card's
+// rate. Ethernet ports are not judged so, since a fast card on a slow switch is common there.
+func belowCard(p, best rail.Port) (finding.Finding, bool) {
+	most := cardRates[p.Card.Type]
+	if p.Facts.LinkLayer != "InfiniBand" || !p.Facts.Active() || p.Facts.Rate == 0 || best.Facts.Rate > p.Facts.Rate ||
+		p.Facts.Lanes != 1 && 4*p.Facts.Rate >= most {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("%s runs at %g Gb/s%s, and its card carries up to %g", p.Name, p.Facts.Rate, laned(p.Facts), most)
+	if most == 0 {
+		f.What = fmt.Sprintf("%s runs at %g Gb/s with one lane", p.Name, p.Facts.Rate)
+	}
+	return f.See("/sys/class/infiniband/"+p.File("rate"), "%g%s", p.Facts.Rate, laned(p.Facts)).
+		See("/sys/class/infiniband/"+p.HCA+"/hca_type", "%s", p.Card.Type).
+		Breaking("a bad cable or connector makes a port fall back to one lane or to its lowest rate").
+		Do("iblinkinfo   # or ibstat %s here and on the other nodes; reseat or replace its cable", p.HCA), true
+}
+
 func laned(p fabric.Port) string {
 	if p.Lanes == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d lanes)", p.Lanes)
+	return " (" + finding.Count(p.Lanes, "lane") + ")"
 }
 
 // rdmaMTU compares the rails with each other, and each with its interface.

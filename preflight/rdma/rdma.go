@@ -128,6 +128,11 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 				len(p.Facts.GIDs), cmp.Or(p.Netdev, p.Facts.Elsewhere, "not known"))
 		}
 	}
+	for _, nic := range f.NICs {
+		if nic.NoAddress && len(bare) == 0 {
+			return withoutAddress(in, f)
+		}
+	}
 	switch {
 	case roce == 0:
 		return finding.Skipf("no RoCE rail here")
@@ -140,6 +145,28 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 		"no router forwards").
 		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s",
 			strings.Join(bare, ","))
+}
+
+// withoutAddress is for cards that would be rails if they had an address: the plan leaves them out.
+func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
+	var bare []string
+	out := finding.Warnf("")
+	for _, nic := range f.NICs {
+		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
+		if !nic.NoAddress || i < 0 {
+			continue
+		}
+		bare = append(bare, nic.Name)
+		for _, p := range in.Node.HCAs[i].Ports[:1] {
+			out = out.See("/sys/class/infiniband/"+nic.Name, "%d entries in its GID table, none that a router forwards; "+
+				"interface %s", len(p.GIDs), cmp.Or(p.Netdev, "not known"))
+		}
+	}
+	out.What = fmt.Sprintf("%s without an IP address for RoCE v2, beside %s with one: %s",
+		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
+	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
+		"would fail (\"error 12\")").
+		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
 }
 
 func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {

@@ -114,7 +114,7 @@ func TestRDMAChecks(t *testing.T) {
 		{"healthy", "rdma.rate", checktest.Railed(8, ib), "ok 8 x"},
 		{"one runs slower", "rdma.rate", checktest.Railed(8, roce,
 			checktest.OfHCA(2, func(_ *fabric.HCA, p *fabric.Port) { p.Rate, p.Lanes = 100, 1 }), sameSubnet),
-			"warn mlx5_2 runs at 100 Gb/s (1 lanes), mlx5_0 of the same kind at 400 (4 lanes)"},
+			"warn mlx5_2 runs at 100 Gb/s (1 lane), mlx5_0 of the same kind at 400 (4 lanes)"},
 		{"a slower card of another kind", "rdma.rate",
 			checktest.Railed(8, ib, checktest.OfHCA(2, func(h *fabric.HCA, p *fabric.Port) {
 				p.Rate, h.Type, h.Board = 100,
@@ -138,9 +138,19 @@ func TestRDMAChecks(t *testing.T) {
 			}
 		}), "warn mlx5_0 has 8 of its 16 PCIe lanes, which carry 256 Gb/s, and its port has 400"},
 
+		{"one port at the lowest rate", "rdma.rate", checktest.Railed(1, ib, checktest.OfHCA(0, atRate(10, 4, "MT4099"))),
+			"warn mlx5_0 runs at 10 Gb/s (4 lanes), and its card carries up to 56"},
+		{"one port with one lane", "rdma.rate", checktest.Railed(1, ib, checktest.OfHCA(0, atRate(25, 1, "MT4119"))),
+			"warn mlx5_0 runs at 25 Gb/s (1 lane), and its card carries up to 100"},
+		{"a card on an older switch", "rdma.rate", checktest.Railed(1, ib, checktest.OfHCA(0, atRate(100, 4, "MT4129"))),
+			"ok"},
+		{"half a port of a split cable", "rdma.rate", checktest.Railed(1, ib, checktest.OfHCA(0, atRate(200, 2, "MT4129"))),
+			"ok"},
+		{"a slow switch for Ethernet", "rdma.rate", checktest.Railed(1, roce, checktest.OfHCA(0, atRate(10, 1, "MT4099"))),
+			"ok"},
 		{"healthy", "rdma.gid", checktest.Railed(8, roce), "ok 8 RoCE rails with an address"},
 		{"one has no address", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, bare)),
-			"warn 1 of 8 RoCE rails without an IP address for RoCE v2: mlx5_2"},
+			"warn 1 card without an IP address for RoCE v2, beside 7 rails with one: mlx5_2"},
 		{"InfiniBand", "rdma.gid", checktest.Railed(8, ib), "skip no RoCE rail"},
 		{"RoCE v1 alone", "rdma.gid", checktest.Railed(2, roce, ofAll(func(_ *fabric.HCA, p *fabric.Port) {
 			for i := range p.GIDs {
@@ -217,6 +227,13 @@ func TestRDMAChecks(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), tt.id, tt.in),
 				tt.want)
 		})
+	}
+}
+
+// atRate is a port of a card of one type.
+func atRate(rate float64, lanes int, card string) func(*fabric.HCA, *fabric.Port) {
+	return func(h *fabric.HCA, p *fabric.Port) {
+		h.Type, p.Rate, p.Lanes = card, rate, lanes
 	}
 }
 

@@ -30,6 +30,7 @@ const GoRound, checkRound = "go", "check"
 
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
+	s.Input.World.Fast = false
 	if err := s.plan(s.world(), s.World.Self.Addr); err != nil {
 		return err
 	}
@@ -52,7 +53,11 @@ func (s *Start) decide(ctx context.Context) error {
 		return err
 	}
 	s.decision = peers.Decision{}
-	return json.Unmarshal(out, &s.decision)
+	if err := json.Unmarshal(out, &s.decision); err != nil || !s.decision.Fast {
+		return err
+	}
+	s.Input.World.Fast = true // plan again, for the network that all nodes reached each other in
+	return s.plan(s.world(), s.World.Self.Addr)
 }
 
 // post returns this node's part of the decision, brief in a start: each node prints its own findings.
@@ -158,7 +163,12 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 func (s *Start) listens() []peers.Listen {
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.World.Size, s.World.Self.Addr
-	return finding.Map(envgen.Listens(in, s.Plan), func(l envgen.Listen) peers.Listen { return peers.Listen(l) })
+	return finding.Map(s.others(envgen.Listens(in, s.Plan)), func(l envgen.Listen) peers.Listen { return peers.Listen(l) })
+}
+
+// others leaves out the faster network where the user has chosen one (--addr).
+func (s *Start) others(all []envgen.Listen) []envgen.Listen {
+	return slices.DeleteFunc(all, func(l envgen.Listen) bool { return l.Library == envgen.FastNetwork && s.Job.Addr.Set })
 }
 
 // loads returns what this node would load.

@@ -175,7 +175,8 @@ func (s *Start) self(p storeaddr.Place) (rendezvous.Member, error) {
 	}
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr
-	m.Addrs = finding.Map(envgen.Listens(in, envgen.Make(in)), func(l envgen.Listen) netip.Addr { return l.Addr })
+	waits := s.others(envgen.Listens(in, envgen.Make(in)))
+	m.Addrs = finding.Map(waits, func(l envgen.Listen) netip.Addr { return l.Addr })
 	if s.Job.Index.Set {
 		m.Index, m.Vouch = s.Job.Index.V, rendezvous.Vouch(s.Job.Vouch)
 	}

@@ -1,0 +1,67 @@
+package envgen
+
+import (
+	"net/netip"
+	"slices"
+
+	"launch/fabric"
+)
+
+// FastNetwork is the library of a Listen that no library has yet: the address of this node in a network
+// that is at least twice as fast as that of World.Addr, while the job's data goes over TCP. The nodes
+// call each other there, and use it if all calls get through (World.Fast).
+const FastNetwork = "the fast network"
+
+// faster returns the fastest interface of such a network; ok is false where there is none, or where the
+// data does not go over TCP. To pin the job to a slow interface would be worse than no setting: NCCL
+// alone may take the fast one (ncclFindInterfaces in src/misc/socket.cc takes the first).
+func (v *view) faster() (fast, slow fabric.Interface, ok bool) {
+	if slow, _, ok = v.home(); !ok || v.Mpirun || !v.dataOverTCP() || slow.Speed == 0 || !cabled(slow) {
+		return fast, slow, false
+	}
+	for _, i := range v.Node.Interfaces {
+		usable := cabled(i) && i.Up && i.Running && i.Master == "" && firstAddr(i).IsGlobalUnicast() &&
+			firstAddr(i).Is4() == v.World.Addr.Is4() && len(decoys(v, []fabric.Interface{i})) == 0
+		if usable && i.Speed >= 2*slow.Speed && i.Speed > fast.Speed {
+			fast = i
+		}
+	}
+	return fast, slow, fast.Speed > 0
+}
+
+// cabled reports whether the speed of an interface is that of a cable: the kernel has one for veths, too.
+func cabled(i fabric.Interface) bool {
+	return slices.Contains([]string{"physical", "bond", "vlan", "ipoib"}, i.Kind)
+}
+
+func (v *view) dataOverTCP() bool {
+	if v.gpus() {
+		return v.ncclSockets() && !v.has("NCCL_SOCKET_IFNAME")
+	}
+	return v.Torch && !v.has("GLOO_SOCKET_IFNAME")
+}
+
+// equals returns an interface, and those like it that carry data with it: of one driver and speed.
+func (v *view) equals(fast fabric.Interface) []fabric.Interface {
+	return slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool {
+		return i.Name != fast.Name && (i.Speed != fast.Speed || i.Driver != fast.Driver || !i.Up || !i.Running ||
+			i.Master != "" || !cabled(i) || !firstAddr(i).IsGlobalUnicast())
+	})
+}
+
+// home returns the interface with this node's address. ok is false for a single node, for nodes on one
+// machine (loopback), and if no interface has the address (NAT, a virtual address).
+func (v *view) home() (via fabric.Interface, addr netip.Prefix, ok bool) {
+	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
+		return via, addr, false
+	}
+	via, addr, ok = holder(v.Node, v.World.Addr)
+	return via, addr, ok && via.Kind != "loopback"
+}
+
+// slower returns the interfaces of at most half the speed of another.
+func (v *view) slower(all []fabric.Interface, than fabric.Interface) []fabric.Interface {
+	return slices.DeleteFunc(slices.Clone(all), func(i fabric.Interface) bool {
+		return i.Speed == 0 || 2*i.Speed > than.Speed
+	})
+}
