@@ -31,7 +31,8 @@ var rules = []rule{
 	(*view).processes, (*view).worlds, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach,
 	(*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).dials, (*view).failedInits,
 	(*view).groups,
-	(*view).mismatch, (*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh,
+	(*view).mismatch, (*view).nccl, (*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks,
+	(*view).thinMesh,
 	(*view).exits, (*view).idle,
 }
 

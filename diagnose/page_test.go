@@ -56,7 +56,9 @@ func pageGroups() []pageGroup {
 		{"Nodes and ranks: missing, or with different settings", meetingCauses},
 		{"torch's store", storeCauses},
 		{"The network between ranks", pathCauses},
-		{"Collectives, the end of a job, mpirun", collectiveCauses},
+		{"Collectives, the end of a job", collectiveCauses},
+		{"NCCL, by its RAS service", ncclCauses},
+		{"mpirun", mpiCauses},
 	}
 }
 
@@ -125,7 +127,7 @@ func sourceOfRules() string {
 	var all strings.Builder
 	files, _ := filepath.Glob("*.go")
 	for _, f := range files {
-		if text, err := os.ReadFile(f); err == nil && f != "cause.go" && !strings.HasSuffix(f, "_test.go") {
+		if text, err := os.ReadFile(f); err == nil && !strings.HasPrefix(f, "cause") && !strings.HasSuffix(f, "_test.go") {
 			all.Write(text)
 		}
 	}

@@ -27,6 +27,7 @@ type Scene struct {
 	Procs   []Proc   `json:"procs,omitempty"`
 	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
+	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
 }
