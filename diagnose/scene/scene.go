@@ -83,6 +83,7 @@ type Proc struct {
 	Libs map[string]string `json:"libs,omitempty"`
 	// Net is its network namespace, 0: not readable.
 	Net uint64 `json:"net,omitempty"`
+	MPI *MPI   `json:"mpi,omitempty"` // of a process that starts ranks by MPI
 	// Still is true if all its threads stood still over the span, in the same place.
 	Still bool `json:"still,omitempty"`
 }

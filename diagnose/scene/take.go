@@ -96,6 +96,7 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	s.Sockets = sockets(job, after, s.Net, nil, g)
 	go func() { once <- ask(ctx, asked, s.Net) }()
 	s.Stores = stores(ctx, job, s.Net, o, g)
+	names(ctx, job, s.Sockets)
 	s.RAS = <-once
 	compare(earlier, s.RAS)
 	s.processes(ctx, t, job, before, after, <-pythons, m)
