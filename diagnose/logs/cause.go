@@ -52,7 +52,8 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, torchWaits, ncclCauses, rdmaCauses, cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, facts,
+		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses,
+		cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, facts,
 	} {
 		out = append(out, part...)
 	}
