@@ -47,6 +47,7 @@ var mpiCauses = []cause{
 			"unable to launch the specified application", "execvp error on file", "orted: command not found",
 			"prted: command not found", "orted: No such file", "hydra_pmi_proxy: No such file"},
 		form: opt(`(?P<tool>orted|prted|hydra_pmi_proxy)|on file (?P<tool>\S+)`),
+		not:  []string{"working directory"},
 		says: "a program that MPI starts is missing on a node[: {tool}]",
 		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
 	}, {
@@ -65,18 +66,20 @@ var mpiCauses = []cause{
 		says: "this MPI was built without the PMI that srun offers",
 		do:   "choose another one (srun --mpi=list, srun --mpi=pmix), or start with mpirun",
 	}, {
-		id: "log.mpi-component", grade: decisive, quiet: true,
+		id: "log.mpi-component", grade: decisive, quiet: true, soft: true,
 		words: []string{"A requested component was not found, or was unable to be opened"},
 		says:  "MPI or PMIx lacks a component that the environment asks for",
-		do:    "look at the lines Framework and Component below: unset the variable that names it (PMIX_MCA_*, OMPI_MCA_*), or install it",
-		from:  "open-mpi/ompi",
+		do: "look at the lines Framework and Component below: unset the variable that names it " +
+			"(PMIX_MCA_*, OMPI_MCA_*), or install it",
+		from: "open-mpi/ompi",
 	}, {
 		id: "log.mpi-map", grade: decisive,
 		words: []string{"A sequential map was requested, but not enough node entries", "Your job failed to map",
 			"already filled", "number of processes requested exceeds the number of"},
 		form: re(`sequential map|failed to map|All nodes which are allocated for this job are already filled|exceeds the`),
 		says: "mpirun cannot place the processes on the hosts",
-		do:   "compare -np and --map-by with the hosts and their slots, and with a mapping in the environment (OMPI_MCA_rmaps_*)",
+		do: "compare -np and --map-by with the hosts and their slots, and with a mapping in the " +
+			"environment (OMPI_MCA_rmaps_*)",
 		from: "open-mpi/ompi",
 	}, {
 		id: "log.mpi-hosts", grade: decisive,
@@ -94,37 +97,40 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.mpi-no-transport", grade: family,
 		words: []string{"are unable to reach each other for"},
-		says:  "two ranks of MPI have no transport in common: the list of BTLs has none between hosts, or an interface is excluded",
-		do:    "add tcp or ucx: --mca btl self,vader,tcp or --mca pml ucx; compare btl_tcp_if_include with ip -br addr",
-		need:  []string{"the line \"BTLs attempted\" and the two lines before it", "OMPI_MCA_* of the environment"},
+		says: "two ranks of MPI have no transport in common: the list of BTLs has none between hosts, or " +
+			"an interface is excluded",
+		do:   "add tcp or ucx: --mca btl self,vader,tcp or --mca pml ucx; compare btl_tcp_if_include with ip -br addr",
+		need: []string{"the line \"BTLs attempted\" and the two lines before it", "OMPI_MCA_* of the environment"},
 	}, {
 		id: "log.mpi-version-mismatch", grade: family,
 		words: []string{"Data unpack would read past end of buffer", "UNPACK-PMIX-VALUE", "UNPACK-INADEQUATE-SPACE"},
-		says:  "the daemons of MPI do not understand each other: the hosts have different versions of Open MPI, PMIx or hwloc",
-		do:    "install the same MPI on all hosts, and let ssh find it: mpirun --prefix DIR; ssh HOST mpirun --version",
-		need:  []string{"ssh HOST which orted mpirun, and mpirun --version, for each host"},
-		from:  "horovod/horovod#368",
+		says: "the daemons of MPI do not understand each other: the hosts have different versions of Open " +
+			"MPI, PMIx or hwloc",
+		do:   "install the same MPI on all hosts, and let ssh find it: mpirun --prefix DIR; ssh HOST mpirun --version",
+		need: []string{"ssh HOST which orted mpirun, and mpirun --version, for each host"},
+		from: "horovod/horovod#368",
 	}, {
 		id: "log.mpi-callback", grade: family,
 		words: []string{"(check for firewalls!)"},
 		form:  re(`unable to connect to server (?P<host>[\w.-]+) at port (?P<port>\d+)`),
 		says: "a daemon of MPI[ on {where}] cannot connect back to {host} port {port}: the name has another address there, " +
 			"or a firewall is between",
-		do:   "compare getent hosts {host} on both hosts; open the ports of {host}, or name the interface: mpiexec -iface NAME",
+		do: "compare getent hosts {host} on both hosts; open the ports of {host}, or name the interface: " +
+			"mpiexec -iface NAME",
 		need: []string{"getent hosts NAME on that host", "is TCP open between the hosts on all ports: launch check"},
 		from: "pmodels/mpich hydra",
 	}, {
 		id: "log.mpi-folder", grade: decisive,
-		words: []string{"could not change to the specified working directory", "could not access", "call to mkdir was unable to create"},
-		form:  re(`working directory|executable|mkdir was`),
-		says:  "mpirun cannot use a folder or file on a host: it is missing there, full or not permitted",
-		do:    "put the program and its folder on a file system that all hosts mount; check /tmp, or set --tmpdir",
-		from:  "open-mpi/ompi",
+		words: []string{"could not change to the specified working directory", "could not access",
+			"call to mkdir was unable to create"},
+		form: re(`working directory|executable|mkdir was`),
+		says: "mpirun cannot use a folder or file on a host: it is missing there, full or not permitted",
+		do:   "put the program and its folder on a file system that all hosts mount; check /tmp, or set --tmpdir",
+		from: "open-mpi/ompi",
 	}, {
 		id: "log.mpi-fabric", grade: family,
-		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() failed", "open_fabric:",
-			"create_vni_context", "create_endpoint("},
-		form: re(`failed|No data available|error`),
+		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() fail", "OFI fi_fabric failed",
+			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit"},
 		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' adapters",
 		do:   "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it starts",
 		need: []string{"fi_info and FI_PROVIDER of each node"},

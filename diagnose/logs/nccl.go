@@ -46,11 +46,13 @@ var ncclCauses = []cause{
 		from: "NVIDIA/nccl bootstrap.cc",
 	}, {
 		id: "log.world-size-mismatch", grade: decisive,
-		words: []string{"mismatch in rank count from procs", "mismatch in info from procs"},
-		form:  opt(`procs,? (?:nranks )?(?P<a>\d+) ?(?::|vs) ?(?P<b>\d+)`),
-		says:  "the ranks do not agree on the number of ranks[ ({a} and {b})]",
-		do:    "set the same WORLD_SIZE (nnodes, nproc-per-node) on all nodes",
-		from:  "NVIDIA/nccl bootstrap.cc",
+		words: []string{"mismatch in rank count from procs", "mismatch in info from procs",
+			"does not match torch world size"},
+		form: opt(`procs,? (?:nranks )?(?P<a>\d+) ?(?::|vs) ?(?P<b>\d+)|` +
+			`MPI world size (?P<a>\d+) does not match torch world size (?P<b>\d+)`),
+		says: "the ranks do not agree on the number of ranks[ ({a} and {b})]",
+		do:   "set the same WORLD_SIZE (nnodes, nproc-per-node) on all nodes",
+		from: "NVIDIA/nccl bootstrap.cc",
 	}, {
 		id: "log.interface-not-found", grade: decisive,
 		words: []string{"no socket interface found", "No interface found in the same subnet", "No socket interface found",
@@ -150,7 +152,7 @@ var ncclOpen = []cause{
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",
 			"falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
-			"Missing", "disabled", "nvmlInit"},
+			"Missing", "disabled", "nvmlInit", "Failed to open libibverbs.so"},
 		says: "NCCL of {who} warns: {error}",
 		need: []string{"a run with NCCL_DEBUG=INFO, the output of all ranks"},
 	},

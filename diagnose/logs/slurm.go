@@ -31,14 +31,15 @@ var schedulerCauses = []cause{
 		do:   "give {host} an address in DNS or /etc/hosts of all nodes, or NodeAddr in slurm.conf",
 		from: "openpmix/openpmix#2786",
 	}, {
-		id: "log.munge", grade: decisive,
+		id: "log.munge", grade: decisive, soft: true,
 		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential"},
 		form:  re(`[Mm]unge|authentication credential`),
+		not:   []string{"(retrying"},
 		says:  "Slurm's authentication (munge) does not work on {where}",
 		do:    "look at systemctl status munge, the key and the clock of that node; in a container mount /run/munge",
 		from:  "slurm, auth/munge",
 	}, {
-		id: "log.slurm-controller", grade: decisive,
+		id: "log.slurm-controller", grade: decisive, soft: true,
 		words: []string{"Unable to contact slurm controller", "Unable to confirm allocation for job",
 			"slurm_load_jobs error: Unable"},
 		says: "{who} cannot ask Slurm's controller for its allocation",
@@ -61,20 +62,32 @@ var schedulerCauses = []cause{
 		says: "the container engine cannot start the container on {where}[: {why}]",
 		do:   "look at the lines next to this one: the image's entrypoint, a mount, or NVIDIA's container toolkit",
 	}, {
-		id: "log.k8s-unschedulable", grade: decisive,
+		id: "log.k8s-unschedulable", grade: decisive, soft: true,
 		words: []string{"had untolerated taint", "didn't match Pod's node affinity", "didn't match node selector",
 			"had taint {", "didn't find available persistent volumes", "unbound immediate PersistentVolumeClaims",
 			"volume node affinity conflict"},
 		not:  []string{"Insufficient"},
 		says: "Kubernetes has no node that a pod may run on: taints, selectors or volumes exclude all",
-		do:   "compare the pod's nodeSelector and tolerations with kubectl get nodes --show-labels; look at its volume claims",
+		do: "compare the pod's nodeSelector and tolerations with kubectl get nodes --show-labels; look " +
+			"at its volume claims",
 	}, {
-		id: "log.k8s-volume", grade: decisive,
+		id: "log.k8s-volume", grade: decisive, soft: true,
 		words: []string{"Unable to attach or mount volumes", "MountVolume.SetUp failed", "MountVolume.MountDevice failed",
 			"FailedAttachVolume", "MountVolume.NewMounter initialization failed"},
 		form: opt(`volume "(?P<volume>[\w.-]+)"|unmounted volumes=\[(?P<volume>[\w., -]+)\]`),
 		says: "Kubernetes cannot mount a volume[ ({volume})] into a pod",
-		do:   "kubectl describe pod, and kubectl get pvc,secret,configmap: the volume's source is missing or in use elsewhere",
+		do: "kubectl describe pod, and kubectl get pvc,secret,configmap: the volume's source is missing " +
+			"or in use elsewhere",
+	}, {
+		id: "log.k8s-sandbox", grade: decisive, soft: true, words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
+		form: opt(`(?:failed to setup network|error adding container to network)[^:]*:? ?(?P<why>.*)`),
+		says: "Kubernetes cannot make the network of a pod[: {why}]",
+		do:   "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
+	}, {
+		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: ", "admission webhook "},
+		form: re(`(?:pods?|jobs?)\S* .*is forbidden: (?P<why>.*)|admission webhook \S+ denied the request: ?(?P<why>.*)`),
+		says: "Kubernetes refuses a pod: {why}",
+		do:   "kubectl describe quota, and the policies of the namespace: ask for less, or have the quota raised",
 	}, {
 		id: "log.k8s-evicted", grade: decisive,
 		words: []string{"The node was low on resource", "Pod ephemeral local storage usage exceeds", "node had condition: [",
