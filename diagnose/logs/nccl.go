@@ -118,6 +118,12 @@ var ncclCauses = []cause{
 		says: "{who} loads a library of the wrong version: {sym} is missing",
 		do:   "check LD_LIBRARY_PATH and LD_PRELOAD: the library must be the one that the program was built for",
 	}, {
+		id: "log.extension-mismatch", grade: decisive, words: []string{"undefined symbol: _ZN"},
+		form: re(`(?P<lib>[\w.+-]+\.so[\w.]*): undefined symbol: _ZN`),
+		says: "{who} loads {lib}, which was built for another version of torch or of the C++ library",
+		do:   "install a build of that package for the torch in use (pip install --force-reinstall --no-build-isolation)",
+		from: "axolotl-ai-cloud/axolotl#1157",
+	}, {
 		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
 		form: re(`(?:ImportError|OSError|error while loading shared libraries): (?P<lib>[\w./+-]+): cannot open`),
 		says: "{who} lacks the library {lib}",

@@ -23,7 +23,7 @@ var programCauses = []cause{
 		words: []string{": Permission denied", "cannot execute binary file"},
 		form: re(`^(?:\S+: )?(?:-?(?:bash|sh|dash|zsh)|/\S*sh|exec|env): (?:line \d+: |\d+: )?(?P<file>[^\s:]+): ` +
 			`(?:Permission denied|cannot execute binary file)`),
-		not:  []string{"rc: ", "profile: ", "/proc/", "/sys/", "/dev/"}, // a shell that goes on
+		not:  []string{"rc: ", "profile: ", "proc/", "sys/", "dev/"}, // a shell that goes on
 		says: "the shell of {who} may not execute {file}",
 		need: []string{"ls -l and file of it on that node, and the options of its mount"},
 		do:   "chmod +x {file}, or call it by its interpreter; a folder may be mounted noexec, or the file be of another CPU",

@@ -1,11 +1,28 @@
 package logs
 
+// transportErrors are reasons that say nothing of what was asked for.
+var transportErrors = []string{"Socket timed out", "Zero Bytes", "redential", "Unable to contact", "Connection refused"}
+
 // schedulerCauses are errors with which Slurm, Kubernetes or a container engine refuse to start processes.
 var schedulerCauses = []cause{
 	{
+		id: "log.slurm-credential", grade: decisive,
+		words: []string{"Invalid job credential", "Job credential expired", "Credential replayed"},
+		says:  "a node refuses Slurm's credential for the step: munge's keys or the clocks of the nodes differ",
+		do:    "compare date and munge -n | ssh NODE unmunge between the controller and that node; restart munge and slurmd",
+		from:  "slurm, slurmd",
+	}, {
+		id: "log.slurm-network", grade: open,
+		words: []string{"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received"},
+		says:  "Slurm's programs do not reach each other, or do not trust each other",
+		need: []string{"scontrol ping, and systemctl status slurmd munge of that node",
+			"munge -n | ssh NODE unmunge between the controller and that node", "the slurmd's log of that node"},
+		from: "slurm",
+	}, {
 		id: "log.slurm-step", grade: decisive,
 		words: []string{"Unable to create step for job"},
 		form:  re(`Unable to create step for job \d+: (?P<why>.+)`),
+		not:   transportErrors,
 		says:  "Slurm cannot start the step in its allocation: {why}",
 		do:    "compare srun's options (nodes, tasks, --gres, --mem, --nodelist) with the allocation: scontrol show job",
 		from:  "slurm, srun",
@@ -13,6 +30,7 @@ var schedulerCauses = []cause{
 		id: "log.slurm-request", grade: decisive,
 		words: []string{"Unable to allocate resources: ", "Batch job submission failed: "},
 		form:  re(`(?:allocate resources|submission failed): (?P<why>.+)`),
+		not:   transportErrors,
 		says:  "Slurm refuses the job: {why}",
 		do:    "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER",
 		from:  "slurm, sbatch",
@@ -21,6 +39,7 @@ var schedulerCauses = []cause{
 		words: []string{"slurmstepd: error: execve()", "Application launch failed: ", " launch failed: "},
 		form: re(`execve\(\): (?P<why>.+)|Application launch failed: (?P<why>.+)|task \d+ launch failed: (?P<why>.+)|` +
 			`failed on node (?P<node>[\w.-]+): (?P<why>.+)`),
+		not:  transportErrors,
 		says: "Slurm cannot start a task on {where}: {why}",
 		do:   "check that the program exists there, and that the options of tasks and CPUs fit the node (scontrol show node)",
 		from: "slurm, slurmstepd",
@@ -79,7 +98,8 @@ var schedulerCauses = []cause{
 		do: "kubectl describe pod, and kubectl get pvc,secret,configmap: the volume's source is missing " +
 			"or in use elsewhere",
 	}, {
-		id: "log.k8s-sandbox", grade: decisive, soft: true, words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
+		id: "log.k8s-sandbox", grade: decisive, soft: true,
+		words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
 		form: opt(`(?:failed to setup network|error adding container to network)[^:]*:? ?(?P<why>.*)`),
 		says: "Kubernetes cannot make the network of a pod[: {why}]",
 		do:   "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
