@@ -100,9 +100,9 @@ var schedulerCauses = []cause{
 	}, {
 		id: "log.k8s-sandbox", grade: decisive, soft: true,
 		words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
-		form: opt(`(?:failed to setup network|error adding container to network)[^:]*:? ?(?P<why>.*)`),
-		says: "Kubernetes cannot make the network of a pod[: {why}]",
-		do:   "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
+		form:  opt(`(?:failed to setup network|error adding container to network)[^:]*:? ?(?P<why>.*)`),
+		says:  "Kubernetes cannot make the network of a pod[: {why}]",
+		do:    "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
 	}, {
 		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: ", "admission webhook "},
 		form: re(`(?:pods?|jobs?)\S* .*is forbidden: (?P<why>.*)|admission webhook \S+ denied the request: ?(?P<why>.*)`),
