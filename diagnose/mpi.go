@@ -112,6 +112,9 @@ func (v *view) unstarted(head part) (missing []part, back int, exact bool) {
 		return nil, back, true
 	}
 	for _, p := range starters {
+		if v.connected(p) {
+			continue
+		}
 		at := slices.IndexFunc(callers, func(a netip.Addr) bool { return slices.Contains(v.addrsOf(p), a) })
 		if at < 0 {
 			missing = append(missing, p)
@@ -120,6 +123,17 @@ func (v *view) unstarted(head part) (missing []part, back int, exact bool) {
 		callers = slices.Delete(callers, at, at+1)
 	}
 	return missing, back, len(callers) == 0
+}
+
+// connected reports whether the host of a starter was seen, and its daemon has a connection to mpirun: it may come
+// from another address than the one that ssh reaches.
+func (v *view) connected(p part) bool {
+	host := v.seenHost(p)
+	return host != nil && slices.ContainsFunc(v.partsOf(scene.MPIDaemon), func(d part) bool {
+		return d.node == host && slices.ContainsFunc(d.node.scene.Sockets, func(k scene.Socket) bool {
+			return k.PID == d.proc.PID && k.State == "established" && k.Remote.Port() == portOf(d.proc.MPI.Back)
+		})
+	})
 }
 
 // addrsOf returns the addresses of the host that a starter starts a daemon on: of its own connection, by its name,
@@ -142,15 +156,23 @@ func (v *view) addrsOf(p part) (out []netip.Addr) {
 	return out
 }
 
-// hostOf returns the node on which a starter starts a daemon: one that was seen, or one by its name alone.
-func (v *view) hostOf(p part) *node {
+// seenHost returns the node on which a starter starts a daemon; nil: it is not among those that are known.
+func (v *view) seenHost(p part) *node {
 	if n := v.byName(p.proc.MPI.Host); n != nil {
 		return n
 	}
 	for _, a := range v.addrsOf(p) {
-		if n := find(v.nodes, func(n *node) bool { return n.scene != nil && slices.Contains(n.scene.Addrs, a) }); n != nil {
+		if n := find(v.nodes, func(n *node) bool { return n.isAt(a) }); n != nil {
 			return n
 		}
+	}
+	return nil
+}
+
+// hostOf returns the node on which a starter starts a daemon, also one that is known by its name alone.
+func (v *view) hostOf(p part) *node {
+	if n := v.seenHost(p); n != nil {
+		return n
 	}
 	name := p.proc.MPI.Host
 	if name == "" {

@@ -71,6 +71,9 @@ func TestWhomMPIRunWaitsFor(t *testing.T) {
 		{"called from another address", []scene.Scene{change(func(s *scene.Scene) {
 			s.Sockets[2] = called("192.168.0.9")
 		})}, verdict.Hung, "mpi.daemon", []string{"h1", "h2"}, verdict.Likely},
+		{"called from another address, and one is seen", []scene.Scene{change(func(s *scene.Scene) {
+			s.Sockets[2] = called("192.168.0.9")
+		}), daemonScene("h2", "10.0.0.3", "established", 0)}, verdict.Hung, "mpi.daemon", []string{"h1"}, verdict.Likely},
 		{"stopped ssh", []scene.Scene{change(func(s *scene.Scene) { s.Procs[1].State = "T" })}, verdict.Hung,
 			"mpi.ssh-prompt", []string{"h1"}, verdict.Likely},
 		{"no answer to ssh", []scene.Scene{change(func(s *scene.Scene) {

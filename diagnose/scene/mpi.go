@@ -135,6 +135,11 @@ func (t *table) parts() {
 			return t.procs[c].mpi != nil && t.procs[c].mpi.Part == MPIDaemon
 		}) {
 			p.mpi = &MPI{Part: MPIShell, Back: at}
+			for _, c := range below { // what it waits for
+				if t.procs[c].role == "" {
+					t.procs[c].role = Child
+				}
+			}
 		}
 	}
 }

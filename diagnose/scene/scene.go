@@ -49,7 +49,7 @@ const (
 	Agent     Role = "agent"     // torchrun
 	Rank      Role = "rank"      // a rank: RANK in its environment, and its parent has not the same
 	MPIRun    Role = "mpirun"    // mpirun, its daemons and the ssh that start them
-	Child     Role = "child"     // below a rank: a DataLoader's worker, a compiler
+	Child     Role = "child"     // below a rank, or a shell of MPI: a DataLoader's worker, a compiler
 	Wrapper   Role = "wrapper"   // a shell between an agent and its rank, or the Python that spawned ranks
 	Holder    Role = "holder"    // no process of the job, but it holds a port that the job uses
 )
