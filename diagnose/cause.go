@@ -24,7 +24,8 @@ const (
 // Causes is the table of causes, in the order of the manual.
 func Causes() []Cause {
 	var all []Cause
-	for _, group := range [][]Cause{processCauses, meetingCauses, storeCauses, pathCauses, collectiveCauses} {
+	for _, group := range [][]Cause{processCauses, meetingCauses, storeCauses, pathCauses, collectiveCauses,
+		ncclCauses, mpiCauses} {
 		all = append(all, group...)
 	}
 	return all
@@ -297,64 +298,5 @@ var pathCauses = []Cause{
 		Against: "nothing of that host answers",
 		Do:      "set the same MTU on all interfaces and switches of the path, or allow ICMP fragmentation needed",
 		Source:  "tcp_info: backoff with a full send queue",
-	},
-}
-
-var collectiveCauses = []Cause{
-	{
-		ID: "peer.ended", depth: absent, Title: "A rank has ended in the middle of a collective",
-		Sign:    "One rank has an error, and others hang or fail with Connection reset.",
-		For:     "connections between ranks are closed by the other end, or its process has ended",
-		Against: "all connections are there",
-		Do:      "look at the end of that rank's log",
-		Source:  "sockets in CLOSE-WAIT; missing connections",
-	},
-	{
-		ID: "group.subset", depth: onTheSpot, Title: "Not all ranks create a group",
-		Sign:    "One rank waits in new_group, the others in a later collective.",
-		For:     "the store has fewer keys of that group than its members",
-		Against: "all members have their key",
-		Do:      "call new_group on all ranks, also on those that are no members",
-		Source:  "keys /default_pg/0//GROUP//cpu//0/INDEX",
-	},
-	{
-		ID: "collective.mismatch", depth: onTheSpot, Title: "Ranks are in different collectives",
-		Sign:    "All ranks wait, and nothing is retransmitted.",
-		For:     "the Python stacks of two ranks are in different collectives",
-		Against: "all stacks are at the same line",
-		Do:      "make all ranks call the same collectives in the same order; TORCH_DISTRIBUTED_DEBUG=DETAIL names them",
-		Source:  "py-spy dump; torch's CollectiveFingerPrint",
-	},
-	{
-		ID: "rank.left", depth: waiting, Title: "A rank is not in the collective of the others",
-		Sign:    "All other ranks wait in a collective.",
-		For:     "its main thread is in other code, and does not move",
-		Against: "it computes or reads: then it is slow",
-		Do:      "look at its line of the stack: does it make fewer steps, or wait for something else?",
-		Source:  "stacks, /proc/PID/syscall",
-	},
-	{
-		ID: "exit.barrier", depth: absent, Title: "torchrun waits for the others at its end",
-		Sign:    "The ranks of one node have ended well; its torchrun remains.",
-		For:     "fewer agents have reported their end than there are",
-		Against: "all have",
-		Do:      "look at the ranks that still run",
-		Source:  "key terminal_state/num_members",
-	},
-	{
-		ID: "collective.idle", depth: guess, Title: "All ranks wait in a collective",
-		Sign:    "Nothing is printed, nothing moves.",
-		For:     "all ranks wait, all connections are there and idle",
-		Against: "bytes move",
-		Do:      "install py-spy on the nodes, or start again with TORCH_DISTRIBUTED_DEBUG=DETAIL",
-		Source:  "tcp_info: ages of the last byte",
-	},
-	{
-		ID: "mpi.daemon", depth: absent, Title: "mpirun waits for a daemon",
-		Sign:    "mpirun prints nothing, and no rank starts.",
-		For:     "the ssh or srun that starts a daemon on a host is still there, and the daemon has not called back",
-		Against: "the daemon's connection is established",
-		Do:      "run that ssh by hand; open mpirun's ports from that host to this one",
-		Source:  "children of mpirun, its listeners",
 	},
 }

@@ -28,11 +28,10 @@ type rule func(*view) []claim
 
 // rules are asked in this order; among causes of one depth the earlier one is the main verdict.
 var rules = []rule{
-	(*view).processes, (*view).worlds, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach,
-	(*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).dials, (*view).failedInits,
-	(*view).groups,
-	(*view).mismatch, (*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh,
-	(*view).exits, (*view).idle,
+	(*view).processes, (*view).daemons, (*view).worlds, (*view).twins, (*view).lines, (*view).storeHolders,
+	(*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).dials,
+	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl, (*view).closed, (*view).goneRanks,
+	(*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits, (*view).idle,
 }
 
 // Judge says of each job that the scenes show whether it hangs, and why. Scenes of one host count once, the latest.
@@ -125,7 +124,7 @@ func (v *view) title() string {
 	for _, s := range v.stores {
 		return s.Addr
 	}
-	return ""
+	return v.mpiTitle()
 }
 
 // state says what the job does, by the claims that remain.

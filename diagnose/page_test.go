@@ -14,12 +14,11 @@ import (
 func TestPage(t *testing.T) {
 	file := filepath.Join("..", "docs", "causes.md")
 	got := page()
+	all, err := os.ReadFile(file)
+	want, logs, _ := bytes.Cut(all, []byte(logPart)) // what follows is written by diagnose/logs
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(file, got, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		want, err = got, os.WriteFile(file, slices.Concat(got, []byte(logPart), logs), 0o666)
 	}
-	want, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(want, got) {
 		t.Errorf("docs/causes.md differs from the table (%v): UPDATE=1 go test ./diagnose -run Page", err)
 	}
@@ -56,9 +55,14 @@ func pageGroups() []pageGroup {
 		{"Nodes and ranks: missing, or with different settings", meetingCauses},
 		{"torch's store", storeCauses},
 		{"The network between ranks", pathCauses},
-		{"Collectives, the end of a job, mpirun", collectiveCauses},
+		{"Collectives, the end of a job", collectiveCauses},
+		{"NCCL, by its RAS service", ncclCauses},
+		{"mpirun", mpiCauses},
 	}
 }
+
+// logPart begins the part of the page that the tables of diagnose/logs give.
+const logPart = "\n<!-- Generated from the tables of diagnose/logs"
 
 const pageHead = `<!-- Generated from diagnose.Causes: UPDATE=1 go test ./diagnose -run Page -->
 # Why a job hangs, by symptom
@@ -67,8 +71,8 @@ const pageHead = `<!-- Generated from diagnose.Causes: UPDATE=1 go test ./diagno
 Several causes may hold at once. A cause that explains another one hides it.
 
 Without "launch", find what you see in the first table, and compare the evidence of its causes.
-The keys are those of torch's store, as torch 2.15 names them. The causes of "launch doctor --log"
-that begin with "log." are not here: they carry the line of the log, and what to do.
+The keys are those of torch's store, as torch 2.15 names them. If the job has failed, look for the
+words of its log under [What a log says](#what-a-log-says).
 
 ## What you see
 
@@ -125,7 +129,7 @@ func sourceOfRules() string {
 	var all strings.Builder
 	files, _ := filepath.Glob("*.go")
 	for _, f := range files {
-		if text, err := os.ReadFile(f); err == nil && f != "cause.go" && !strings.HasSuffix(f, "_test.go") {
+		if text, err := os.ReadFile(f); err == nil && !strings.HasPrefix(f, "cause") && !strings.HasSuffix(f, "_test.go") {
 			all.Write(text)
 		}
 	}

@@ -23,11 +23,15 @@ const (
 	inside     phase = "inside"     // init has returned; in the script
 	collective phase = "collective" // init has returned; in a collective
 	group      phase = "group"      // init has returned; makes another group
+	program    phase = "program"    // a program of MPI, without torch: what it waits for is not seen
 )
 
 // phaseOf returns how far a rank has come, by its threads, its sockets and its stack.
 func (v *view) phaseOf(s *seat) phase {
 	p := s.proc
+	if v.ofMPI(s) {
+		return program
+	}
 	main := mainStack(p)
 	in := func(name string) bool { return main != nil && hasFrame(main, name) }
 	if !v.inInit(s) {

@@ -101,8 +101,11 @@ func (v *view) mismatch() []claim {
 	return []claim{c.of(ranks, v.nodesOf(ranks)...)}
 }
 
-// busy reports whether bytes have moved between ranks during the look.
+// busy reports whether bytes have moved between ranks during the look, or NCCL has launched collectives.
 func (v *view) busy() bool {
+	if r, _ := v.ras(); r != nil && r.Moved {
+		return true
+	}
 	for _, n := range v.nodes {
 		if q, known := v.quiet(n); known && q < n.scene.Span {
 			return true

@@ -19,8 +19,9 @@ type view struct {
 	hosts   []*node // all that have a scene, also of other jobs
 	seats   []*seat // the processes of ranks
 	agents  []*agent
-	world   int // WORLD_SIZE as most ranks believe; 0: unknown
-	want    int // nodes, as most agents' lines say; 0: unknown
+	parts   []part // of MPI's start
+	world   int    // WORLD_SIZE as most ranks believe; 0: unknown
+	want    int    // nodes, as most agents' lines say; 0: unknown
 	run     string
 	elastic bool
 	board   *tcpstore.Board // of the store that the ranks use
@@ -143,6 +144,7 @@ func processes(n *node) (out []*parsed) {
 		byPID[p.PID] = x
 		out = append(out, x)
 	}
+	launchers := mpiKeys(n, byPID)
 	parents := map[int]int{}
 	for _, p := range s.Procs {
 		parents[p.PID] = p.Parent
@@ -161,7 +163,7 @@ func processes(n *node) (out []*parsed) {
 			x.keys = []string{s.Host + "/" + strconv.Itoa(x.proc.PID)}
 		}
 	}
-	return out
+	return append(out, launchers...)
 }
 
 // agentArgv returns torchrun's line without the interpreter before its script, which a shebang adds.
@@ -209,11 +211,15 @@ func rankKeys(s *scene.Scene, p *scene.Proc) []string {
 func assemble(nodes []*node, members []*parsed, union *unions, root string) *view {
 	v := &view{}
 	for _, p := range members {
-		if p.proc.Role == scene.Agent {
+		switch p.proc.Role {
+		case scene.Agent:
 			v.agents = append(v.agents, &agent{node: p.node, proc: p.proc, line: p.line})
 			v.elastic = v.elastic || elastic(p.line)
-		} else {
-			v.seats = append(v.seats, &seat{rank: number(p.proc.Env, "RANK"), node: p.node, proc: p.proc})
+		case scene.MPIRun:
+			v.parts = append(v.parts, part{p.node, p.proc})
+		default:
+			rank := mpiNumber(p.proc.Env, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+			v.seats = append(v.seats, &seat{rank: rank, node: p.node, proc: p.proc})
 		}
 	}
 	for _, n := range nodes {
@@ -242,7 +248,7 @@ func assemble(nodes []*node, members []*parsed, union *unions, root string) *vie
 // onlyStore reports whether all that is seen is a process with a store of torch, and no number: a program that hosts
 // a store is no job.
 func (v *view) onlyStore() bool {
-	return len(v.agents) == 0 && !slices.ContainsFunc(v.seats, func(s *seat) bool {
+	return len(v.agents)+len(v.parts) == 0 && !slices.ContainsFunc(v.seats, func(s *seat) bool {
 		return s.rank >= 0 || s.phase != counting || s.proc.Env["MASTER_ADDR"] != ""
 	})
 }
@@ -269,9 +275,13 @@ func (v *view) rebind() {
 			a.node.index = i
 		}
 	}
+	for i, p := range v.parts {
+		v.parts[i].node = own[p.node.scene]
+		busy[v.parts[i].node] = true
+	}
 	v.nodes = slices.DeleteFunc(v.nodes, func(n *node) bool {
 		other := slices.ContainsFunc(n.scene.Procs, func(p scene.Proc) bool {
-			return p.Role == scene.Rank || p.Role == scene.Agent
+			return p.Role == scene.Rank || p.Role == scene.Agent || p.MPI != nil && p.MPI.Part == scene.MPIHead
 		})
 		return other && !busy[n]
 	})
@@ -281,7 +291,7 @@ func (v *view) rebind() {
 func (v *view) numbers() {
 	worlds, wants := map[int]int{}, map[int]int{}
 	for _, s := range v.seats {
-		if w := number(s.proc.Env, "WORLD_SIZE"); w > 0 {
+		if w := mpiNumber(s.proc.Env, "WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"); w > 0 {
 			worlds[w]++
 		}
 		v.run = cmp.Or(v.run, s.proc.Env["TORCHELASTIC_RUN_ID"])

@@ -52,7 +52,8 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, torchWaits, ncclCauses, rdmaCauses, cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, facts,
+		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses,
+		cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, facts,
 	} {
 		out = append(out, part...)
 	}
@@ -75,7 +76,7 @@ var progressWords = []string{
 	"loss", "it/s", "s/it", "Init COMPLETE", "Rendezvous complete", "has connected to", "connected to",
 	"init_process_group returned", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ",
 	"tokens/s", "samples/s", "checkpoint", "throughput", "uccessful", "succeeded", "inished", "completed",
-	"collective done", "perplexity", "accuracy",
+	"collective done", "perplexity", "accuracy", "Started container",
 }
 
 // values returns the named groups that matched.

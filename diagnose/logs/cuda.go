@@ -53,6 +53,7 @@ var cudaCauses = []cause{
 	}, {
 		id: "log.device-index", grade: family,
 		words: []string{"invalid device ordinal", "device ordinal out of range"},
+		not:   []string{"transport/"}, // the GPU of another rank
 		says:  "{who} uses a GPU that its node does not have: more ranks than GPUs, or too few visible ones",
 		do:    "compare --nproc-per-node with nvidia-smi -L and CUDA_VISIBLE_DEVICES on that node",
 		need:  []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them", "--nproc-per-node"},

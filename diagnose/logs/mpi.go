@@ -47,6 +47,7 @@ var mpiCauses = []cause{
 			"unable to launch the specified application", "execvp error on file", "orted: command not found",
 			"prted: command not found", "orted: No such file", "hydra_pmi_proxy: No such file"},
 		form: opt(`(?P<tool>orted|prted|hydra_pmi_proxy)|on file (?P<tool>\S+)`),
+		not:  []string{"working directory"},
 		says: "a program that MPI starts is missing on a node[: {tool}]",
 		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
 	}, {
@@ -65,11 +66,82 @@ var mpiCauses = []cause{
 		says: "this MPI was built without the PMI that srun offers",
 		do:   "choose another one (srun --mpi=list, srun --mpi=pmix), or start with mpirun",
 	}, {
+		id: "log.mpi-component", grade: decisive, quiet: true, soft: true,
+		words: []string{"A requested component was not found, or was unable to be opened"},
+		says:  "MPI or PMIx lacks a component that the environment asks for",
+		do: "look at the lines Framework and Component below: unset the variable that names it " +
+			"(PMIX_MCA_*, OMPI_MCA_*), or install it",
+		from: "open-mpi/ompi",
+	}, {
+		id: "log.mpi-map", grade: decisive,
+		words: []string{"A sequential map was requested, but not enough node entries", "Your job failed to map",
+			"already filled", "number of processes requested exceeds the number of"},
+		form: re(`sequential map|failed to map|All nodes which are allocated for this job are already filled|exceeds the`),
+		says: "mpirun cannot place the processes on the hosts",
+		do: "compare -np and --map-by with the hosts and their slots, and with a mapping in the " +
+			"environment (OMPI_MCA_rmaps_*)",
+		from: "open-mpi/ompi",
+	}, {
+		id: "log.mpi-hosts", grade: decisive,
+		words: []string{"requested hosts are not included in the current allocation"},
+		says:  "mpirun's list of hosts has one that the allocation does not have",
+		do:    "use the names that the scheduler gives (scontrol show hostnames), or no list",
+		from:  "open-mpi/ompi",
+	}, {
+		id: "log.mpi-binding", grade: decisive,
+		words: []string{"would result in binding more", "attempted to bind to a", "Open MPI tried to bind a new process"},
+		form:  re(`binding more|tried to bind|support binding`),
+		says:  "mpirun cannot bind the processes: a host has fewer cores for them than asked for",
+		do:    "use --bind-to none, or ask for as many cores as processes (--cpus-per-task, slots)",
+		from:  "open-mpi/ompi",
+	}, {
+		id: "log.mpi-no-transport", grade: family,
+		words: []string{"are unable to reach each other for"},
+		says: "two ranks of MPI have no transport in common: the list of BTLs has none between hosts, or " +
+			"an interface is excluded",
+		do:   "add tcp or ucx: --mca btl self,vader,tcp or --mca pml ucx; compare btl_tcp_if_include with ip -br addr",
+		need: []string{"the line \"BTLs attempted\" and the two lines before it", "OMPI_MCA_* of the environment"},
+	}, {
+		id: "log.mpi-version-mismatch", grade: family,
+		words: []string{"Data unpack would read past end of buffer", "UNPACK-PMIX-VALUE", "UNPACK-INADEQUATE-SPACE"},
+		says: "the daemons of MPI do not understand each other: the hosts have different versions of Open " +
+			"MPI, PMIx or hwloc",
+		do:   "install the same MPI on all hosts, and let ssh find it: mpirun --prefix DIR; ssh HOST mpirun --version",
+		need: []string{"ssh HOST which orted mpirun, and mpirun --version, for each host"},
+		from: "horovod/horovod#368",
+	}, {
+		id: "log.mpi-callback", grade: family,
+		words: []string{"(check for firewalls!)"},
+		form:  re(`unable to connect to server (?P<host>[\w.-]+) at port (?P<port>\d+)`),
+		says: "a daemon of MPI[ on {where}] cannot connect back to {host} port {port}: the name has another address there, " +
+			"or a firewall is between",
+		do: "compare getent hosts {host} on both hosts; open the ports of {host}, or name the interface: " +
+			"mpiexec -iface NAME",
+		need: []string{"getent hosts NAME on that host", "is TCP open between the hosts on all ports: launch check"},
+		from: "pmodels/mpich hydra",
+	}, {
+		id: "log.mpi-folder", grade: decisive,
+		words: []string{"could not change to the specified working directory", "could not access",
+			"call to mkdir was unable to create"},
+		form: re(`working directory|executable|mkdir was`),
+		says: "mpirun cannot use a folder or file on a host: it is missing there, full or not permitted",
+		do:   "put the program and its folder on a file system that all hosts mount; check /tmp, or set --tmpdir",
+		from: "open-mpi/ompi",
+	}, {
+		id: "log.mpi-fabric", grade: family,
+		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() fail", "OFI fi_fabric failed",
+			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit"},
+		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' adapters",
+		do:   "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it starts",
+		need: []string{"fi_info and FI_PROVIDER of each node"},
+	}, {
 		id: "log.mpi-daemon", grade: open,
 		words: []string{"unable to reliably start one or more daemons", "daemon on the following node",
-			"unable to run proxy", "PMIX ERROR", "PMIX_ERR", "orte_init failed", "MPI_Init", "OPAL ERROR",
-			"PMI2_Init failed", "ompi_mpi_init: "},
-		form: re(`unable|ERROR|ERR_|failed|daemon on|fail`),
+			"unable to run proxy", "unable to run bstrap_proxy", "Launch proxy failed", "error setting up the boo",
+			"does not know how to route a message to the specified daemon", "PMIX ERROR", "PMIX_ERR", "orte_init failed",
+			"MPI_Init", "OPAL ERROR", "PMI2_Init failed", "ompi_mpi_init: "},
+		form: re(`unable|ERROR|ERR_|failed|daemon on|fail|specified daemon|error setting up`),
+		not:  []string{"ERROR: UNREACHABLE in file server/pmix_server.c"}, // at the end of any job that was aborted
 		says: "MPI could not start on all nodes: ssh, a missing MPI on a node, or no way back to the first node",
 		need: []string{"ssh HOST orted --version from the launching node",
 			"the versions of MPI and PMIx on all nodes", "a run with --mca plm_base_verbose 10"},
@@ -79,65 +151,5 @@ var mpiCauses = []cause{
 		form:  opt(`rank (?P<rank>\d+)|process (?P<rank>\d+)`),
 		says:  "{who} aborted the job",
 		need:  []string{"the output of that rank"},
-	},
-}
-
-// hostCauses are errors of Slurm, Kubernetes and the host.
-var hostCauses = []cause{
-	{
-		id: "log.host-oom", grade: decisive,
-		words: []string{
-			"OOMKilled",
-			"oom-kill event",
-			"oom_kill event",
-			"Out of memory: Killed process",
-			"Out of memory: Kill process",
-			"Memory cgroup out of memory",
-			"Out Of Memory",
-			"OOM Killed",
-			"exceeded memory limit",
-		},
-		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)`),
-		not:  []string{"CUDA", "GPU"},
-		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
-		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
-	}, {
-		id: "log.disk-full", grade: decisive, words: []string{"No space left on device", "Disk quota exceeded"},
-		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_"},
-		says: "a disk of {where} is full",
-		do:   "free space, or write elsewhere: df -h on that node",
-	}, {
-		id: "log.no-gpu-slots", grade: decisive,
-		words: []string{"Insufficient nvidia.com/gpu", "Insufficient cpu", "Insufficient memory"},
-		says:  "Kubernetes has no node with enough free resources for a pod",
-		do:    "kubectl describe pod shows which resource is missing",
-	}, {
-		id: "log.image-pull", grade: decisive, words: []string{"ErrImagePull", "ImagePullBackOff"},
-		says: "a node cannot pull the image of {who}",
-		do:   "check the image's name and the pull secret: kubectl describe pod",
-	}, {
-		id: "log.slurm-time", grade: decisive, words: []string{"DUE TO TIME LIMIT", "DUE to TIME LIMIT"},
-		says: "Slurm ended the job at its time limit",
-		do:   "ask for more time (--time)",
-	}, {
-		id: "log.slurm-node", grade: decisive, words: []string{"DUE TO NODE FAILURE", "NODE FAILURE"},
-		form: re(`NODE FAILURE`),
-		says: "Slurm ended the job, since a node failed",
-		do:   "look at sinfo -R and leave that node out (--exclude)",
-	}, {
-		id: "log.slurm-cancelled", grade: ended, words: []string{"*** JOB", "*** STEP", "CANCELLED AT", "PREEMPTION"},
-		form: re(`CANCELLED`),
-		says: "Slurm cancelled the job",
-		need: []string{"who cancelled it: sacct -j JOB --format=State,ExitCode,Comment"},
-	}, {
-		id: "log.k8s-api", grade: open, words: []string{"dial tcp "},
-		form: re(`dial tcp \S+ (?P<why>.*)`),
-		not:  []string{"retry", "seen "},
-		says: "{who} cannot connect: {why}",
-		need: []string{"does the pod have a sidecar (Istio) that starts later", "the network policies of the namespace"},
-	}, {
-		id: "log.name-lookup", grade: open, words: []string{"*** Can't find "},
-		says: "a look-up of a name failed on {where}, which may be the tool's fault",
-		need: []string{"the same look-up by getent hosts in another image"},
 	},
 }

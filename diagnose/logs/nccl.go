@@ -46,11 +46,13 @@ var ncclCauses = []cause{
 		from: "NVIDIA/nccl bootstrap.cc",
 	}, {
 		id: "log.world-size-mismatch", grade: decisive,
-		words: []string{"mismatch in rank count from procs", "mismatch in info from procs"},
-		form:  opt(`procs,? (?:nranks )?(?P<a>\d+) ?(?::|vs) ?(?P<b>\d+)`),
-		says:  "the ranks do not agree on the number of ranks[ ({a} and {b})]",
-		do:    "set the same WORLD_SIZE (nnodes, nproc-per-node) on all nodes",
-		from:  "NVIDIA/nccl bootstrap.cc",
+		words: []string{"mismatch in rank count from procs", "mismatch in info from procs",
+			"does not match torch world size"},
+		form: opt(`procs,? (?:nranks )?(?P<a>\d+) ?(?::|vs) ?(?P<b>\d+)|` +
+			`MPI world size (?P<a>\d+) does not match torch world size (?P<b>\d+)`),
+		says: "the ranks do not agree on the number of ranks[ ({a} and {b})]",
+		do:   "set the same WORLD_SIZE (nnodes, nproc-per-node) on all nodes",
+		from: "NVIDIA/nccl bootstrap.cc",
 	}, {
 		id: "log.interface-not-found", grade: decisive,
 		words: []string{"no socket interface found", "No interface found in the same subnet", "No socket interface found",
@@ -116,6 +118,12 @@ var ncclCauses = []cause{
 		says: "{who} loads a library of the wrong version: {sym} is missing",
 		do:   "check LD_LIBRARY_PATH and LD_PRELOAD: the library must be the one that the program was built for",
 	}, {
+		id: "log.extension-mismatch", grade: decisive, words: []string{"undefined symbol: _ZN"},
+		form: re(`(?P<lib>[\w.+-]+\.so[\w.]*): undefined symbol: _ZN`),
+		says: "{who} loads {lib}, which was built for another version of torch or of the C++ library",
+		do:   "install a build of that package for the torch in use (pip install --force-reinstall --no-build-isolation)",
+		from: "axolotl-ai-cloud/axolotl#1157",
+	}, {
 		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
 		form: re(`(?:ImportError|OSError|error while loading shared libraries): (?P<lib>[\w./+-]+): cannot open`),
 		says: "{who} lacks the library {lib}",
@@ -150,7 +158,7 @@ var ncclOpen = []cause{
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",
 			"falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
-			"Missing", "disabled", "nvmlInit"},
+			"Missing", "disabled", "nvmlInit", "Failed to open libibverbs.so"},
 		says: "NCCL of {who} warns: {error}",
 		need: []string{"a run with NCCL_DEBUG=INFO, the output of all ranks"},
 	},

@@ -60,6 +60,12 @@ var torchWaits = []cause{
 		},
 		from: "torch ProcessGroupNCCL",
 	}, {
+		id: "log.collective-timeout", grade: waits, soft: true, words: []string{"seconds and may be stuck. Expected"},
+		form: opt(`for (?P<secs>\d+) seconds and may be stuck`),
+		says: "{who} waits for the other devices in a collective of XLA[, for {secs} s]",
+		need: []string{"the output of all processes: one may have ended, or be in another program"},
+		from: "openxla/xla rendezvous.cc",
+	}, {
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
 		says:  "{who} cannot connect to another rank (Gloo): a firewall, a wrong interface, or that rank has ended",
@@ -96,7 +102,9 @@ var torchWaits = []cause{
 			"Connection reset by peer", "Connection closed by peer", "Connection closed by remote peer",
 			"ncclRemoteError", "remote process exited", "Broken pipe", "failed to recv, got 0 bytes",
 			"socketProgress: Connection closed", "Socket closed", "recv, socket is closed", "recv() failed",
-			"peer closed", "NCCL communicator was aborted", "Some NCCL operations have failed or timed out",
+			"peer closed", "heartbeat timeout. This indicates", "JAX distributed service detected fatal errors",
+			"Failed to send RPC to coordination service", "NCCL communicator was aborted",
+			"Some NCCL operations have failed or timed out",
 			"taking the entire process down", "another rank", "Remote host closed",
 		},
 		not: []string{"willRetry=1", "sendBytes failed on", "recvValue failed on", "recvVector failed on", "retry",
@@ -117,7 +125,7 @@ var torchWaits = []cause{
 		words: []string{
 			"hostname of the client socket cannot be retrieved", "Connection was likely closed", "sendBytes failed on",
 			"recvValue failed on",
-			"recvVector failed on",
+			"recvVector failed on", "Failed to open libibverbs.so",
 			"Error waiting on exit barrier", "destroy_process_group() was not called",
 		},
 		says: "noise at the end of good runs",

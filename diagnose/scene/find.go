@@ -21,6 +21,7 @@ type seen struct {
 	envErr    error
 	net       uint64
 	role      Role
+	mpi       *MPI
 	libs      map[string]string
 	mapped    bool        // libs has been read
 	stuck     atomic.Bool // a read did not return: nothing more of it is read that may wait

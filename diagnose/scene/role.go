@@ -63,6 +63,7 @@ func (t *table) assign() {
 			p.role = MPIRun
 		}
 	}
+	t.parts()
 	for _, pid := range t.pids() {
 		t.numbered(t.procs[pid])
 	}

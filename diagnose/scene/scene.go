@@ -27,6 +27,7 @@ type Scene struct {
 	Procs   []Proc   `json:"procs,omitempty"`
 	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
+	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
 }
@@ -48,7 +49,7 @@ const (
 	Agent     Role = "agent"     // torchrun
 	Rank      Role = "rank"      // a rank: RANK in its environment, and its parent has not the same
 	MPIRun    Role = "mpirun"    // mpirun, its daemons and the ssh that start them
-	Child     Role = "child"     // below a rank: a DataLoader's worker, a compiler
+	Child     Role = "child"     // below a rank, or a shell of MPI: a DataLoader's worker, a compiler
 	Wrapper   Role = "wrapper"   // a shell between an agent and its rank, or the Python that spawned ranks
 	Holder    Role = "holder"    // no process of the job, but it holds a port that the job uses
 )
@@ -82,6 +83,7 @@ type Proc struct {
 	Libs map[string]string `json:"libs,omitempty"`
 	// Net is its network namespace, 0: not readable.
 	Net uint64 `json:"net,omitempty"`
+	MPI *MPI   `json:"mpi,omitempty"` // of a process that starts ranks by MPI
 	// Still is true if all its threads stood still over the span, in the same place.
 	Still bool `json:"still,omitempty"`
 }

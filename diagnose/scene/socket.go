@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -25,8 +26,9 @@ type want struct {
 	ports  map[uint16]bool  // that the job uses, whoever has them
 }
 
-// sockets returns the sockets of the job's processes, and those on ports that the job uses.
-func sockets(job []*seen, at *moment, here uint64, g *gaps) []Socket {
+// sockets returns the sockets of the job's processes, and those on ports that the job uses; more are further ports, by
+// network namespace.
+func sockets(job []*seen, at *moment, here uint64, more map[uint64]map[uint16]bool, g *gaps) []Socket {
 	spaces := map[uint64]*want{}
 	for _, p := range job {
 		ns := cmp.Or(p.net, here)
@@ -38,6 +40,7 @@ func sockets(job []*seen, at *moment, here uint64, g *gaps) []Socket {
 		for _, a := range p.addresses() {
 			w.ports[uint16(a.port)] = true
 		}
+		maps.Copy(w.ports, more[ns])
 		if f := at.of[p.pid]; f != nil {
 			for inode := range f.sockets { // a child inherits those of its parent, which owns them
 				if o := w.owners[inode]; o == nil || below(p) < below(o) || below(p) == below(o) && p.pid < o.pid {

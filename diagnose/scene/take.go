@@ -18,6 +18,8 @@ type Options struct {
 	// Store asks one store; nil: over the network.
 	Store  func(ctx context.Context, host string, port int) Store
 	Stacks bool // Python stacks of ranks
+	// Shared is true if other nodes are looked at as well: NCCL's RAS is then asked only on the node of rank 0.
+	Shared bool
 }
 
 // DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
@@ -82,13 +84,21 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 		}
 		pythons <- stacks(ctx, job, g)
 	}()
+	asked := services(job, before, o, s.Net, g)
+	once := make(chan []RAS, 1)
+	go func() { once <- ask(ctx, asked, s.Net) }()
 	sleep(ctx, o.Span)
+	earlier := <-once
 	s.Span = time.Since(began)
 	second, cancel := context.WithTimeout(ctx, lookLimit)
 	after := sample(second, job, g, m, true)
 	cancel()
-	s.Sockets = sockets(job, after, s.Net, g)
+	s.Sockets = sockets(job, after, s.Net, nil, g)
+	go func() { once <- ask(ctx, asked, s.Net) }()
 	s.Stores = stores(ctx, job, s.Net, o, g)
+	names(ctx, job, s.Sockets)
+	s.RAS = <-once
+	compare(earlier, s.RAS)
 	s.processes(ctx, t, job, before, after, <-pythons, m)
 }
 

@@ -88,13 +88,14 @@ var doors = map[string][]string{
 	"preflight/bench": {"fabric/verbs", "fabric/verbs/confine", "internal/sidechannel", unixPkg},
 
 	// Why a job does not run: evidence comes as values. launcher reads torchrun's line, tcpstore has the values that
-	// a store's keys make.
-	"diagnose": {"diagnose/scene", "diagnose/verdict", "internal/finding", "internal/launcher", "internal/tcpstore"},
+	// a store's keys make, ncclras what NCCL says of its processes.
+	"diagnose": {"diagnose/scene", "diagnose/verdict", "internal/finding", "internal/launcher", "internal/ncclras",
+		"internal/tcpstore"},
 	// The evidence of an answer is that of a finding.
 	"diagnose/verdict": {"internal/finding"},
-	// scene asks the kernel for sockets by netlink, and a store for its board (tcpstore); child, since py-spy
-	// may not end.
-	"diagnose/scene": {"internal/child", "internal/tcpstore", unixPkg},
+	// scene asks the kernel for sockets by netlink, a store for its board (tcpstore), and NCCL for its ranks (ncclras);
+	// child, since py-spy may not end.
+	"diagnose/scene": {"internal/child", "internal/ncclras", "internal/tcpstore", unixPkg},
 	// bundle changes the names and addresses in a scene, and in what it holds of a store.
 	"diagnose/bundle": {"diagnose/scene"},
 	// logs reads the logs of a job that failed; its answer is a verdict with evidence.

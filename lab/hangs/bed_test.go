@@ -26,6 +26,7 @@ type bed struct {
 	gates string // files that the ranks wait for
 	began time.Time
 	runs  []*running
+	sshd  []int // of hosts, from the second one on
 }
 
 // running is one command of the job.

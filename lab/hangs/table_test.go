@@ -15,6 +15,7 @@ var causes = []string{
 	"store.dropped", "store.silent", "store.stopped", "store.foreign", "store.name", "address.loopback",
 	"address.unreachable", "mesh.dropped", "mesh.refused", "mesh.incomplete", "path.lost", "path.mtu",
 	"collective.mismatch", "collective.idle", "group.subset", "peer.ended", "exit.barrier", "mpi.daemon",
+	"mpi.callback", "mpi.shell", "mpi.ssh-unreachable", "mpi.ssh-prompt",
 }
 
 func TestTheTablesCoverAllCauses(t *testing.T) {

@@ -92,7 +92,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
-		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true})
+		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true})
 		d.taken = time.Now()
 	}
 	return d.last

@@ -146,8 +146,9 @@ var phaseWords = map[string]string{
 	"unanswered": "waiting for the store's answer",
 	"counting":   "waiting for the other ranks to connect", "keys": "in init_process_group, waiting for other ranks",
 	"mesh": "in init_process_group, connecting to other ranks", "inside": "in the script, after init_process_group",
-	"collective": "in a collective", "group": "in new_group", "stopped": "stopped",
-	"gone": "not running", "unseen": "not seen", "": "cannot be read",
+	"collective": "in a collective", "group": "in new_group", "program": "runs",
+	"stopped": "stopped",
+	"gone":    "not running", "unseen": "not seen", "": "cannot be read",
 }
 
 // rankRows lists ranks by node and phase, equal ones together.

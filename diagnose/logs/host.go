@@ -1,0 +1,64 @@
+package logs
+
+// hostCauses are errors of Slurm, Kubernetes and the host.
+var hostCauses = []cause{
+	{
+		id: "log.host-oom", grade: decisive,
+		words: []string{
+			"OOMKilled",
+			"oom-kill event",
+			"oom_kill event",
+			"Out of memory: Killed process",
+			"Out of memory: Kill process",
+			"Memory cgroup out of memory",
+			"Out Of Memory",
+			"OOM Killed",
+			"exceeded memory limit",
+		},
+		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)`),
+		not:  []string{"CUDA", "GPU"},
+		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
+		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
+	}, {
+		id: "log.disk-full", grade: decisive, words: []string{"No space left on device", "Disk quota exceeded"},
+		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_"},
+		says: "a disk of {where} is full",
+		do:   "free space, or write elsewhere: df -h on that node",
+	}, {
+		id: "log.no-gpu-slots", grade: decisive,
+		words: []string{"Insufficient nvidia.com/gpu", "Insufficient cpu", "Insufficient memory"},
+		says:  "Kubernetes has no node with enough free resources for a pod",
+		do:    "kubectl describe pod shows which resource is missing",
+	}, {
+		id: "log.image-pull", grade: decisive,
+		words: []string{"ErrImagePull", "ImagePullBackOff", "pyxis: failed to import docker image",
+			"Failed to pull image"},
+		says: "a node cannot pull the image of {who}",
+		do: "check the image's name (for pyxis a file begins with / or ./), the pull secret or credentials, and the " +
+			"folders of enroot",
+	}, {
+		id: "log.slurm-time", grade: decisive, words: []string{"DUE TO TIME LIMIT", "DUE to TIME LIMIT"},
+		says: "Slurm ended the job at its time limit",
+		do:   "ask for more time (--time)",
+	}, {
+		id: "log.slurm-node", grade: decisive, words: []string{"DUE TO NODE FAILURE", "NODE FAILURE"},
+		form: re(`NODE FAILURE`),
+		says: "Slurm ended the job, since a node failed",
+		do:   "look at sinfo -R and leave that node out (--exclude)",
+	}, {
+		id: "log.slurm-cancelled", grade: ended, words: []string{"*** JOB", "*** STEP", "CANCELLED AT", "PREEMPTION"},
+		form: re(`CANCELLED`),
+		says: "Slurm cancelled the job",
+		need: []string{"who cancelled it: sacct -j JOB --format=State,ExitCode,Comment"},
+	}, {
+		id: "log.k8s-api", grade: open, words: []string{"dial tcp "},
+		form: re(`dial tcp \S+ (?P<why>.*)`),
+		not:  []string{"retry", "seen "},
+		says: "{who} cannot connect: {why}",
+		need: []string{"does the pod have a sidecar (Istio) that starts later", "the network policies of the namespace"},
+	}, {
+		id: "log.name-lookup", grade: open, words: []string{"*** Can't find "},
+		says: "a look-up of a name failed on {where}, which may be the tool's fault",
+		need: []string{"the same look-up by getent hosts in another image"},
+	},
+}

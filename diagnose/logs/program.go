@@ -1,0 +1,153 @@
+package logs
+
+// programCauses are errors in how a program was called, or was built.
+var programCauses = []cause{
+	{
+		id: "log.option-unknown", grade: decisive,
+		words: []string{": error: unrecognized arguments: ", ": error: argument ",
+			"error: the following arguments are required",
+			": error: ambiguous option"},
+		form: re(`(?P<program>[\w./-]+): error: (?P<why>(?:unrecognized arguments|argument|the following|ambiguous).*)`),
+		says: "{program} refuses its command line: {why}",
+		do: "compare the line with the help of this version; --local-rank is passed by torch.distributed.launch and not by " +
+			"torchrun, where LOCAL_RANK is set",
+		from: "argparse",
+	}, {
+		id: "log.script-missing", grade: decisive, words: []string{": can't open file '", ": can't find '__main__'"},
+		form: re(`can't (?:open file|find '__main__' module in) '(?P<file>[^']*)'`),
+		says: "{who} has no file {file}",
+		do:   "give the path as the node or the container has it, or start in that folder (--chdir, --workdir, a mount)",
+		from: "CPython",
+	}, {
+		id: "log.not-executable", grade: family, soft: true,
+		words: []string{": Permission denied", "cannot execute binary file"},
+		form: re(`^(?:\S+: )?(?:-?(?:bash|sh|dash|zsh)|/\S*sh|exec|env): (?:line \d+: |\d+: )?(?P<file>[^\s:]+): ` +
+			`(?:Permission denied|cannot execute binary file)`),
+		not:  []string{"rc: ", "profile: ", "proc/", "sys/", "dev/"}, // a shell that goes on
+		says: "the shell of {who} may not execute {file}",
+		need: []string{"ls -l and file of it on that node, and the options of its mount"},
+		do:   "chmod +x {file}, or call it by its interpreter; a folder may be mounted noexec, or the file be of another CPU",
+	}, {
+		id: "log.parallel-sizes", grade: decisive, words: []string{"divisible by"},
+		form: re(`(?i)world[_ ]?size\D*\(?(?P<world>\d+)\)?.{0,40}not divisible by\D*(?P<by>\d+)|` +
+			`(?i)world[_ ]?size.{0,60}(?:not|should be|must be) divisible by`),
+		says: "the number of ranks[ ({world})] is no multiple of the model's parallel sizes[ ({by})]",
+		do:   "start as many ranks as tensor x pipeline x context parallel sizes, or a multiple; are all nodes in the job?",
+		from: "Megatron parallel_state.py",
+	}, {
+		id: "log.hostfile-bad", grade: decisive,
+		words: []string{"Hostfile contains a bad entry", "No slot '", "Hostfile contains multiple entries", "parse hostfile",
+			"Hostfile is not formatted correctly", "Hostfile is empty"},
+		form: re(`(?P<why>Hostfile (?:contains|is) .*|No slot '[^']*' specified on host.*|.*parse hostfile.*)`),
+		says: "the launcher cannot use the hostfile: {why}",
+		do:   "write one line a host, HOST slots=N, each host once; --include and --exclude name slots from 0 to N-1",
+		from: "deepspeedai/DeepSpeed runner.py",
+	}, {
+		id: "log.p2p-import", grade: family, words: []string{"transport/p2p.cc", "cuMemImportFromShareableHandle"},
+		form: re(`WARN.*(?:Cuda failure 101|invalid device ordinal|cuMemImport)`),
+		says: "NCCL of {who} cannot use the memory of another rank's GPU: the containers of one host see different GPUs",
+		do: "give all ranks of a host all its GPUs, or set NCCL_P2P_DISABLE=1; NCCL_CUMEM_ENABLE=0 shows " +
+			"whether that is it",
+		need: []string{"nvidia-smi -L in the container of each rank of that host"},
+		from: "NVIDIA/nccl#1647",
+	}, {
+		id: "log.no-process-group", grade: decisive,
+		words: []string{"Default process group has not been initialized"},
+		says:  "{who} calls torch.distributed before init_process_group",
+		do: "call init_process_group first; with accelerate or Lightning, create their object first, and " +
+			"start by a launcher",
+		from: "torch distributed_c10d.py",
+	}, {
+		id: "log.init-twice", grade: decisive, words: []string{"trying to initialize the default process group twice"},
+		says: "{who} calls init_process_group twice",
+		do:   "call it once; a framework such as accelerate, DeepSpeed or Lightning calls it by itself",
+		from: "torch distributed_c10d.py",
+	}, {
+		id: "log.backend-device", grade: decisive,
+		words: []string{"No backend type associated with device type", "Tensors must be CUDA and dense",
+			"Only cuda tensors are supported"},
+		form: opt(`device type (?P<device>\w+)`),
+		says: "a tensor is on a device[ ({device})] that the backend of its group does not serve",
+		do:   "move the tensor (x.cuda()), or make the group for both: init_process_group(\"cpu:gloo,cuda:nccl\")",
+		from: "torch ProcessGroup",
+	}, {
+		id: "log.rank-range", grade: decisive,
+		words: []string{"Invalid rank requested", "rank should be less than world_size", "Invalid rank "},
+		form:  re(`Invalid rank requested : (?P<rank>\d+)/(?P<of>\d+)|less than world_size|Invalid rank (?P<rank>\d+), rank`),
+		says:  "a rank[ ({rank} of {of})] is not below the world size",
+		do:    "number the ranks from 0 to WORLD_SIZE-1: RANK = node rank x ranks per node + local rank",
+		from:  "NVIDIA/nccl init.cc",
+	}, {
+		id: "log.net-not-found", grade: decisive, words: []string{"Error: network "},
+		form: re(`Error: network (?P<net>\S+) not found`),
+		says: "NCCL of {who} has no network {net}, which NCCL_NET asks for",
+		do:   "unset NCCL_NET, or install the plugin and the devices that it needs on that node",
+		from: "NVIDIA/nccl net.cc",
+	}, {
+		id: "log.nvls", grade: family, soft: true,
+		words: []string{"NVLink SHARP (NVLS)", "transport/nvls.cc"},
+		form:  re(`WARN`),
+		says:  "NCCL of {who} cannot use NVLink SHARP: the fabric manager, the driver, or a container without it",
+		do:    "set NCCL_NVLS_ENABLE=0 to go on; then compare the versions of driver and fabric manager on that node",
+		need:  []string{"systemctl status nvidia-fabricmanager and nvidia-smi of that node"},
+		from:  "NVIDIA/nccl nvls.cc",
+	}, {
+		id: "log.cuda-build-mismatch", grade: decisive,
+		words: []string{"does not match the version torch was compiled with",
+			"mismatches the version that was used to compile",
+			"CUDA_HOME does not exist, unable to compile CUDA op"},
+		form: opt(`(?:Installed CUDA version|detected CUDA version \() ?(?P<has>[\d.]+)\D.* (?P<needs>\d+\.\d+)`),
+		says: "the CUDA toolkit of {who}[, {has},] is not the one that torch was built with[, {needs}]",
+		do:   "install the toolkit of torch's version and set CUDA_HOME, or use operators that are built already",
+	}, {
+		id: "log.ray-no-gpu", grade: decisive,
+		words: []string{"Current node has no GPU available", "Ray does not allocate any GPUs on the driver node"},
+		says:  "Ray has no GPU on the node of vLLM's driver",
+		do:    "start vLLM on a node with free GPUs, and compare ray status with CUDA_VISIBLE_DEVICES and VLLM_HOST_IP there",
+		from:  "vllm ray_utils.py",
+	}, {
+		id: "log.ray-resources", grade: family, soft: true,
+		words: []string{"No available node types can fulfill resource request", "placement group is not ready",
+			"Cannot provide a placement group"},
+		form: opt(`resource request (?P<what>\{[^}]*\})`),
+		says: "Ray's cluster has no free node with what is asked for[: {what}]",
+		do:   "compare ray status with the number of GPUs asked for: a node has not joined, or other jobs hold its GPUs",
+		need: []string{"ray status", "the addresses of ray list nodes"},
+	}, {
+		id: "log.download", grade: family, soft: true,
+		words: []string{"We couldn't connect to 'https://huggingface.co'", "Max retries exceeded with url",
+			"LocalEntryNotFoundError", "Failed to establish a new connection", "429 Client Error: Too Many Requests"},
+		form: opt(`https?://(?P<host>[\w.-]+)|host='(?P<host>[\w.-]+)'`),
+		not:  []string{"wandb", "etrying", "retry"},
+		says: "{who} cannot download what it needs[ from {host}]",
+		do: "fetch it once before the job to a folder that all nodes have, and set HF_HUB_OFFLINE=1; or " +
+			"give the nodes a way out",
+		need: []string{"curl -sI of that host from a node of the job"},
+	}, {
+		id: "log.mount-gone", grade: family, soft: true,
+		words: []string{"Stale file handle", "Transport endpoint is not connected", "[Errno 5] Input/output error",
+			"Cannot send after transport endpoint shutdown"},
+		form: re(`(?:Errno|OSError|error|cannot|ls:).*(?:Stale|endpoint|Input/output)`),
+		not:  []string{"slurm_receive_msg", "socket"},
+		says: "a file system of {where} does not answer any more",
+		do:   "mount it again on that node; look at dmesg for NFS, Lustre or FUSE",
+		need: []string{"dmesg and df on that node"},
+	}, {
+		id: "log.ucx-shm", grade: family,
+		words: []string{"open(file_name=/proc/", "mm ep failed to connect to remote FIFO",
+			"failed to connect to remote FIFO"},
+		form: re(`UCX  ?ERROR`),
+		says: "UCX of {who} cannot map the shared memory of another rank: they are in different containers or users",
+		do: "let the ranks of a host share the PID and IPC namespaces, or set UCX_POSIX_USE_PROC_LINK=n, " +
+			"or leave shared memory out (UCX_TLS=^posix,sysv,cma)",
+		need: []string{"are the ranks of one host in one container", "kernel.yama.ptrace_scope"},
+		from: "openucx/ucx#4224",
+	}, {
+		id: "log.sysv-shm", grade: decisive, words: []string{"shmget(size="},
+		form: re(`shmget\(size=.*(?:No space left|Invalid argument|Operation not permitted|Cannot allocate)`),
+		says: "the limits of System V shared memory are too small on {where}",
+		do: "raise kernel.shmmax, kernel.shmall and kernel.shmmni (ipcs -l), remove old segments " +
+			"(ipcrm), or set UCX_TLS=^sysv",
+		from: "openucx/ucx",
+	},
+}

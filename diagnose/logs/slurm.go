@@ -1,0 +1,124 @@
+package logs
+
+// transportErrors are reasons that say nothing of what was asked for.
+var transportErrors = []string{"Socket timed out", "Zero Bytes", "redential", "Unable to contact", "Connection refused"}
+
+// schedulerCauses are errors with which Slurm, Kubernetes or a container engine refuse to start processes.
+var schedulerCauses = []cause{
+	{
+		id: "log.slurm-credential", grade: decisive,
+		words: []string{"Invalid job credential", "Job credential expired", "Credential replayed"},
+		says:  "a node refuses Slurm's credential for the step: munge's keys or the clocks of the nodes differ",
+		do:    "compare date and munge -n | ssh NODE unmunge between the controller and that node; restart munge and slurmd",
+		from:  "slurm, slurmd",
+	}, {
+		id: "log.slurm-network", grade: open,
+		words: []string{"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received"},
+		says:  "Slurm's programs do not reach each other, or do not trust each other",
+		need: []string{"scontrol ping, and systemctl status slurmd munge of that node",
+			"munge -n | ssh NODE unmunge between the controller and that node", "the slurmd's log of that node"},
+		from: "slurm",
+	}, {
+		id: "log.slurm-step", grade: decisive,
+		words: []string{"Unable to create step for job"},
+		form:  re(`Unable to create step for job \d+: (?P<why>.+)`),
+		not:   transportErrors,
+		says:  "Slurm cannot start the step in its allocation: {why}",
+		do:    "compare srun's options (nodes, tasks, --gres, --mem, --nodelist) with the allocation: scontrol show job",
+		from:  "slurm, srun",
+	}, {
+		id: "log.slurm-request", grade: decisive,
+		words: []string{"Unable to allocate resources: ", "Batch job submission failed: "},
+		form:  re(`(?:allocate resources|submission failed): (?P<why>.+)`),
+		not:   transportErrors,
+		says:  "Slurm refuses the job: {why}",
+		do:    "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER",
+		from:  "slurm, sbatch",
+	}, {
+		id: "log.slurm-launch", grade: decisive,
+		words: []string{"slurmstepd: error: execve()", "Application launch failed: ", " launch failed: "},
+		form: re(`execve\(\): (?P<why>.+)|Application launch failed: (?P<why>.+)|task \d+ launch failed: (?P<why>.+)|` +
+			`failed on node (?P<node>[\w.-]+): (?P<why>.+)`),
+		not:  transportErrors,
+		says: "Slurm cannot start a task on {where}: {why}",
+		do:   "check that the program exists there, and that the options of tasks and CPUs fit the node (scontrol show node)",
+		from: "slurm, slurmstepd",
+	}, {
+		id: "log.slurm-address", grade: decisive, words: []string{"Can't find address for host"},
+		form: re(`Can't find address for host (?P<host>[\w.-]+)`),
+		says: "Slurm on {where} has no address for {host}",
+		do:   "give {host} an address in DNS or /etc/hosts of all nodes, or NodeAddr in slurm.conf",
+		from: "openpmix/openpmix#2786",
+	}, {
+		id: "log.munge", grade: decisive, soft: true,
+		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential"},
+		form:  re(`[Mm]unge|authentication credential`),
+		not:   []string{"(retrying"},
+		says:  "Slurm's authentication (munge) does not work on {where}",
+		do:    "look at systemctl status munge, the key and the clock of that node; in a container mount /run/munge",
+		from:  "slurm, auth/munge",
+	}, {
+		id: "log.slurm-controller", grade: decisive, soft: true,
+		words: []string{"Unable to contact slurm controller", "Unable to confirm allocation for job",
+			"slurm_load_jobs error: Unable"},
+		says: "{who} cannot ask Slurm's controller for its allocation",
+		do:   "run it on a node with a working slurm.conf, inside of the allocation; check SLURM_JOB_ID and scontrol ping",
+		from: "slurm",
+	}, {
+		id: "log.slurm-busy", grade: family, soft: true, quiet: true,
+		words: []string{"step creation temporarily disabled", "step creation still disabled"},
+		form:  re(`Job (?P<job>\d+) step creation (?:temporarily|still) disabled`),
+		says:  "the step waits for resources of its own job {job}: another step holds them",
+		do:    "end the other step, or let both share: srun --overlap",
+		need:  []string{"squeue --steps --job JOB"},
+		from:  "slurm, srun",
+	}, {
+		id: "log.container-start", grade: decisive,
+		words: []string{"pyxis: container start failed", "pyxis: couldn't start container", "could not select device driver",
+			"nvidia-container-cli: ", "OCI runtime create failed", "failed to create containerd task",
+			"CreateContainerConfigError", "CreateContainerError", "RunContainerError"},
+		form: re(`pyxis|device driver|nvidia-container-cli: (?P<why>.+)|OCI runtime|containerd task|Error`),
+		says: "the container engine cannot start the container on {where}[: {why}]",
+		do:   "look at the lines next to this one: the image's entrypoint, a mount, or NVIDIA's container toolkit",
+	}, {
+		id: "log.k8s-unschedulable", grade: decisive, soft: true,
+		words: []string{"had untolerated taint", "didn't match Pod's node affinity", "didn't match node selector",
+			"had taint {", "didn't find available persistent volumes", "unbound immediate PersistentVolumeClaims",
+			"volume node affinity conflict"},
+		not:  []string{"Insufficient"},
+		says: "Kubernetes has no node that a pod may run on: taints, selectors or volumes exclude all",
+		do: "compare the pod's nodeSelector and tolerations with kubectl get nodes --show-labels; look " +
+			"at its volume claims",
+	}, {
+		id: "log.k8s-volume", grade: decisive, soft: true,
+		words: []string{"Unable to attach or mount volumes", "MountVolume.SetUp failed", "MountVolume.MountDevice failed",
+			"FailedAttachVolume", "MountVolume.NewMounter initialization failed"},
+		form: opt(`volume "(?P<volume>[\w.-]+)"|unmounted volumes=\[(?P<volume>[\w., -]+)\]`),
+		says: "Kubernetes cannot mount a volume[ ({volume})] into a pod",
+		do: "kubectl describe pod, and kubectl get pvc,secret,configmap: the volume's source is missing " +
+			"or in use elsewhere",
+	}, {
+		id: "log.k8s-sandbox", grade: decisive, soft: true,
+		words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
+		form:  opt(`(?:failed to setup network|error adding container to network)[^:]*:? ?(?P<why>.*)`),
+		says:  "Kubernetes cannot make the network of a pod[: {why}]",
+		do:    "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
+	}, {
+		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: ", "admission webhook "},
+		form: re(`(?:pods?|jobs?)\S* .*is forbidden: (?P<why>.*)|admission webhook \S+ denied the request: ?(?P<why>.*)`),
+		says: "Kubernetes refuses a pod: {why}",
+		do:   "kubectl describe quota, and the policies of the namespace: ask for less, or have the quota raised",
+	}, {
+		id: "log.k8s-evicted", grade: decisive,
+		words: []string{"The node was low on resource", "Pod ephemeral local storage usage exceeds", "node had condition: [",
+			"Preempted by "},
+		says: "Kubernetes has removed a pod of the job from {where}",
+		do:   "kubectl describe pod says which resource: raise its request, or give the pod a higher priority",
+	}, {
+		id: "log.k8s-restarts", grade: ended, soft: true,
+		words: []string{"Back-off restarting failed container", "CrashLoopBackOff"},
+		form:  opt(`failed container (?P<container>[\w.-]+)`),
+		says:  "a container[ ({container})] of a pod ends again and again",
+		need:  []string{"kubectl logs POD -c CONTAINER --previous", "kubectl describe pod: the last state of each container"},
+	},
+}
