@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -140,19 +141,30 @@ func alive(pid int) bool {
 	return pid > 0 && (err == nil || errors.Is(err, unix.EPERM))
 }
 
+// consulting asks the companions of this node while it is looked at.
+type consulting struct {
+	sync.WaitGroup
+	scenes  []scene.Scene
+	waiting []rendezvous.Event
+}
+
 // look gathers what this node sees, and what other nodes of the job see where launch has started it, and judges.
 func (a *app) look(ctx context.Context) (diagnosed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	others := make(chan []heard, 1)
-	go func() { others <- askHosts(ctx, a.doc.asked) }()
+	hosts := make(chan []heard, 1)
+	go func() { hosts <- askHosts(ctx, a.doc.asked) }()
 	here, cancel := context.WithTimeout(ctx, doctorBudget)
 	defer cancel()
-	own, err := scene.Take(here, scene.Options{PID: a.doc.pid, Stacks: true})
+	nodes := consulting{}
+	own, err := scene.Take(here, scene.Options{PID: a.doc.pid, Stacks: true, Found: func(companions []scene.Proc) {
+		nodes.Go(func() { nodes.scenes, nodes.waiting = companion.Consult(here, companions) })
+	}})
 	if err != nil {
 		stop()
-		<-others // each ssh has ended
+		<-hosts // each ssh has ended
 	}
+	nodes.Wait()
 	switch {
 	case err != nil && a.doc.pid != 0:
 		return diagnosed{}, exit.Errorf(exit.Usage, "--pid %d: %v", a.doc.pid, err).
@@ -160,8 +172,8 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	case err != nil:
 		return diagnosed{}, exit.Errorf(exit.Bug, "look at this node: %v", err)
 	}
-	more, waiting := companion.Consult(here, own)
-	more = append(more, a.join(&own, <-others)...)
+	more, waiting := nodes.scenes, nodes.waiting
+	more = append(more, a.join(&own, <-hosts)...)
 	scenes := append([]scene.Scene{own}, more...)
 	answers := diagnose.Judge(scenes)
 	if len(waiting) > 0 && len(answers[0].Why) > 0 && answers[0].Why[0].Cause == "launch.waits" {

@@ -18,6 +18,8 @@ type Options struct {
 	// Store asks one store; nil: over the network.
 	Store  func(ctx context.Context, host string, port int) Store
 	Stacks bool // Python stacks of ranks
+	// Found is called once, before the two samples, with the companions of the jobs: they can be asked meanwhile.
+	Found func(companions []Proc)
 }
 
 // DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
@@ -57,6 +59,9 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 	if err != nil {
 		return s, err
 	}
+	if o.Found != nil {
+		o.Found(companions(job))
+	}
 	if len(job) > 0 {
 		s.watch(ctx, t, job, o)
 	}
@@ -65,6 +70,16 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 		return s, fmt.Errorf("look at the job: %w", context.Cause(caller))
 	}
 	return s, nil
+}
+
+// companions describes those of a job.
+func companions(job []*seen) (out []Proc) {
+	for _, p := range job {
+		if p.role == Companion {
+			out = append(out, p.describe())
+		}
+	}
+	return out
 }
 
 // watch takes both samples of the job, and reads what is read once.
