@@ -22,6 +22,8 @@ func (a *app) startFlags() []cli.Flag {
 			f.lastCall,
 			f.startTimeout,
 			f.hangAfter,
+			f.onHang,
+			f.bundle,
 			f.failFast,
 			f.restarts,
 			f.keepRdzv,

@@ -49,6 +49,7 @@ type doctor struct {
 
 	world atomic.Pointer[rendezvous.World] // that runs; nil: none has started
 	wait  atomic.Pointer[rendezvous.Event] // the last news of the wait for a world
+	hung  chan Hang                        // that the job is to end
 }
 
 // answerLine is one line of what the companion answers launch doctor of its node.
@@ -59,7 +60,7 @@ type answerLine struct {
 
 // openDoctor begins to answer launch doctor of this node.
 func (p *companion) openDoctor() {
-	p.doctor = &doctor{p: p}
+	p.doctor = &doctor{p: p, hung: make(chan Hang, 1)}
 	if l, err := net.ListenUnix("unix", socketOf(os.Getpid())); err == nil { // no other process has this PID in its name
 		p.wg.Go(func() { p.doctor.serve(p.ctx, l) })
 	}

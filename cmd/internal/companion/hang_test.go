@@ -82,3 +82,25 @@ func TestAHangIsOneFinding(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+func TestOnlyACertainHangEndsAJob(t *testing.T) {
+	for _, tt := range []struct {
+		state verdict.State
+		cause string
+		sure  verdict.Sure
+		want  bool
+	}{
+		{verdict.Hung, "rank.stopped", verdict.Certain, true},
+		{verdict.Hung, "rank.failed", verdict.Likely, false},
+		{verdict.Hung, "rank.lock", verdict.Possible, false},
+		{verdict.Hung, "rank.traced", verdict.Certain, false}, // somebody looks at it
+		{verdict.Open, "rank.before-init", verdict.Certain, false},
+		{verdict.Slow, "rank.working", verdict.Certain, false},
+		{verdict.Running, "rank.stopped", verdict.Certain, false},
+	} {
+		a := verdict.Answer{State: tt.state, Why: []verdict.Verdict{{Cause: tt.cause, Sure: tt.sure}}}
+		if got := (found{answer: a}).certain(); got != tt.want {
+			t.Errorf("%s, %s, %s: %v", tt.state, tt.cause, tt.sure, got)
+		}
+	}
+}
