@@ -68,7 +68,7 @@ func (a *app) subcommands() []*cli.Command {
 		a.sub("status", "print the nodes of a job; --watch: at every change", "[JOB…]", "", -1, a.status,
 			slices.Concat(reach, []cli.Flag{f.joinTimeout, f.watch})...),
 		a.sub("doctor", "say why a job hangs that runs on this node; --log: why one has failed", "[FILE…]", doctorNote, -1,
-			a.doctor, f.pid, f.watch, f.merge, f.hosts, f.log, f.html, f.bundle, f.json),
+			a.doctor, f.pid, f.job, f.watch, f.merge, f.hosts, f.log, f.html, f.bundle, f.json),
 		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
 			slices.Concat(reach, []cli.Flag{f.openStore})...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),

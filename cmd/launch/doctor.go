@@ -48,6 +48,7 @@ type doctorOptions struct {
 	hosts      string
 	asked      []string // the hosts of --hosts
 	bundle     string
+	job        bool // --job was typed
 }
 
 // diagnosed is what launch doctor --json prints, and what --merge reads.
@@ -110,6 +111,7 @@ func (a *app) doctor(c *cli.Context) error {
 // doctorFlags refuses flags that exclude each other, and files that cannot be written.
 func (a *app) doctorFlags() error {
 	d := a.doc
+	d.job = a.Opt.Given["job"]
 	for _, x := range []struct {
 		both bool
 		one  string
@@ -120,6 +122,9 @@ func (a *app) doctorFlags() error {
 		{d.hosts != "" && d.log, "--hosts", "--log", "launch doctor --log FILE..."},
 		{d.hosts != "" && d.merge, "--hosts", "--merge", "launch doctor --merge FILE..."},
 		{d.hosts != "" && d.pid != 0, "--hosts", "--pid", "launch doctor --hosts HOST,HOST"},
+		{d.log && d.job, "--log", "--job", "launch doctor --log FILE..."},
+		{d.merge && d.job, "--merge", "--job", "launch doctor --merge FILE..."},
+		{d.pid != 0 && d.job, "--pid", "--job", "launch doctor --job ID"},
 		{d.log && d.bundle != "", "--log", a.Opt.From("bundle"), "launch doctor --log FILE..."},
 		{d.log && a.Opt.HTML != "", "--log", a.Opt.From("html"), "launch doctor --log FILE..."},
 	} {
@@ -153,11 +158,11 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	hosts := make(chan []heard, 1)
-	go func() { hosts <- askHosts(ctx, a.doc.asked) }()
+	go func() { hosts <- askHosts(ctx, a.doc.asked, a.Opt.Job.V) }()
 	here, cancel := context.WithTimeout(ctx, doctorBudget)
 	defer cancel()
 	nodes := consulting{}
-	own, err := scene.Take(here, scene.Options{PID: a.doc.pid, Stacks: true, Found: func(companions []scene.Proc) {
+	own, err := scene.Take(here, scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true, Found: func(companions []scene.Proc) {
 		nodes.Go(func() { nodes.scenes, nodes.waiting = companion.Consult(here, companions) })
 	}})
 	if err != nil {
@@ -166,6 +171,9 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	}
 	nodes.Wait()
 	switch {
+	case errors.As(err, new(*scene.UnknownJobError)):
+		return diagnosed{}, exit.Errorf(exit.Usage, "%s: %v", a.Opt.From("job"), err).
+			Do("launch doctor   # all jobs of this node")
 	case err != nil && a.doc.pid != 0:
 		return diagnosed{}, exit.Errorf(exit.Usage, "--pid %d: %v", a.doc.pid, err).
 			Do("run it as the user of the job, or as root; without --pid it looks at all jobs of this node")

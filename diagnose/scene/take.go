@@ -13,6 +13,7 @@ import (
 // Options are what a scene is to show. The zero value: all jobs of this node, without stacks.
 type Options struct {
 	PID  int           // show the job of this process alone; 0: all jobs of this node
+	Job  string        // show the job of this name alone: launch's or torchrun's, or the address of its store
 	Span time.Duration // between the two samples; 0: DefaultSpan
 	Self []int         // processes that are hidden; this one always is
 	// Store asks one store; nil: over the network.
@@ -55,7 +56,7 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 	}
 	t.hide(append(slices.Clone(o.Self), os.Getpid()))
 	t.assign()
-	job, err := t.jobs(o.PID, s.Net)
+	job, err := t.jobs(o, s.Net)
 	if err != nil {
 		return s, err
 	}

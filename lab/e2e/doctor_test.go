@@ -46,10 +46,10 @@ dist.barrier()
 os._exit(0)
 `
 
-// onNode wraps a line so that the host's kernel name is its own: a scene holds it.
+// onNode wraps a line so that the host's kernel name is its own: a scene holds it. FOLDER is where it runs.
 func onNode(h *netns.Host, argv ...string) []string {
 	return append([]string{"unshare", "--uts", "/bin/sh", "-c",
-		`echo "$0" >/proc/sys/kernel/hostname && exec "$@"`, h.Name}, argv...)
+		`echo "$0" >/proc/sys/kernel/hostname && cd "${FOLDER:-.}" && exec "$@"`, h.Name}, argv...)
 }
 
 // job is a training on all hosts of a cluster.

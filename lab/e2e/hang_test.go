@@ -92,17 +92,10 @@ func TestOnHangEndLeavesAHealthyJobAlone(t *testing.T) {
 func TestAJobWithRestartsThatHangsIsEnded(t *testing.T) {
 	t.Parallel()
 	j := trains(t, 2)
-	written := func() []string {
-		all, _ := filepath.Glob("launch-hang-again-and-again-*.tar.gz") // in the current folder of the nodes
-		return all
-	}
-	t.Cleanup(func() {
-		for _, f := range written() {
-			_ = os.Remove(f)
-		}
-	})
+	folder := t.TempDir()
+	j.env = append(j.env, "FOLDER="+folder)
 	j.begin(2, "1", "--hang-after", "3s", "--on-hang", "end", "--restarts", "3", "--job", "again/and-again", "--bundle",
-		filepath.Join(t.TempDir(), "missing", "hang.tar.gz"))
+		filepath.Join(folder, "missing", "hang.tar.gz"))
 	if err := syscall.Kill(j.pid(1), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +106,8 @@ func TestAJobWithRestartsThatHangsIsEnded(t *testing.T) {
 	if strings.Contains(text, "starting again") || !strings.Contains(text, "no such file or directory") {
 		t.Errorf("host0:\n%s", text)
 	}
-	if n := len(written()); n != 1 {
-		t.Errorf("%d bundles in the current folder; want 1, since that of --bundle cannot be written", n)
+	if all, _ := filepath.Glob(filepath.Join(folder, "launch-hang-again-and-again-*.tar.gz")); len(all) != 1 {
+		t.Errorf("the current folder has %q; want one bundle, since that of --bundle cannot be written", all)
 	}
 	j.gone()
 }

@@ -54,9 +54,9 @@ func TestSoakTheWatchOfAHang(t *testing.T) {
 		{"hangs, watched", "1", "2m"}, {"hangs, not watched", "1", "0"}, {"trains, watched", "none", "2m"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
 			j := trains(t, 2)
 			j.begin(2, tt.late, "--hang-after", tt.after)
+			t.Parallel() // once it runs
 			pids := map[string]int{}
 			for i, n := range j.nodes {
 				pids[n.name] = companionOf(t, j.lab.Hosts[i], n)
