@@ -74,7 +74,8 @@ func TestOneHostDoesNotSayThatARankOfAnotherIsGone(t *testing.T) {
 func TestARefusedStoreIsOpenUntilItsHostIsSeen(t *testing.T) {
 	at := netip.MustParseAddrPort("10.0.0.1:29500")
 	waits := func(line ...string) scene.Scene {
-		return scene.Scene{Host: "h1", Boot: "b1", Span: 3 * time.Second, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+		return scene.Scene{Host: "h1", Boot: "b1", Span: 3 * time.Second,
+			Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
 			Procs: []scene.Proc{{PID: 7, Role: scene.Agent, Comm: "pt_elastic", State: "S",
 				Argv: append([]string{"torchrun", "--nnodes", "2"}, line...)}},
 			Stores: []scene.Store{{Addr: at.String(), At: at, Kind: "master", Outcome: scene.Refused}}}
@@ -83,8 +84,8 @@ func TestARefusedStoreIsOpenUntilItsHostIsSeen(t *testing.T) {
 	c10d := waits("--rdzv-backend", "c10d", "--rdzv-endpoint", "10.0.0.1:29500", "train.py")
 	host := scene.Scene{Host: "h0", Boot: "b0", Span: 3 * time.Second, Addrs: []netip.Addr{at.Addr()}}
 	starts := host
-	starts.Procs = []scene.Proc{{PID: 9, Role: scene.Agent, Comm: "python", State: "R", Argv: []string{"torchrun", "--nnodes",
-		"2", "--node-rank", "0", "--master-addr", "10.0.0.1", "--master-port", "29500", "train.py"},
+	starts.Procs = []scene.Proc{{PID: 9, Role: scene.Agent, Comm: "python", State: "R", Argv: []string{"torchrun",
+		"--nnodes", "2", "--node-rank", "0", "--master-addr", "10.0.0.1", "--master-port", "29500", "train.py"},
 		Moved: scene.Moved{CPU: 3 * time.Second}}}
 	starts.Stores = static.Stores
 	empty := host

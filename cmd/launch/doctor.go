@@ -162,9 +162,11 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	here, cancel := context.WithTimeout(ctx, doctorBudget)
 	defer cancel()
 	nodes := consulting{}
-	own, err := scene.Take(here, scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true, Found: func(companions []scene.Proc) {
+	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true}
+	o.Found = func(companions []scene.Proc) {
 		nodes.Go(func() { nodes.scenes, nodes.waiting = companion.Consult(here, companions) })
-	}})
+	}
+	own, err := scene.Take(here, o)
 	if err != nil {
 		stop()
 		<-hosts // each ssh has ended

@@ -9,8 +9,8 @@ import (
 // maxProcs is how many processes of jobs are looked at closely, ranks and agents first.
 const maxProcs = 1024
 
-// jobs returns the processes of the job that Options name, else of all jobs of this node. A node is a network namespace, as the nodes of launch are; where none of its processes belongs to a job, jobs in
-// containers are seen.
+// jobs returns the processes of the job that Options name, else of all jobs of this node. A node is a network
+// namespace, as the nodes of launch are; where none of its processes belongs to a job, jobs in containers are seen.
 func (t *table) jobs(o Options, here uint64) ([]*seen, error) {
 	var all []*seen
 	for _, p := range t.pids() {

@@ -266,8 +266,9 @@ func TestAJobIsChosenByItsName(t *testing.T) {
 	}
 	_, err := Take(t.Context(), Options{Job: "nigth"})
 	var unknown *UnknownJobError
-	if !errors.As(err, &unknown) || !slices.Contains(unknown.Seen, "night") || !slices.Contains(unknown.Seen, "two words") ||
-		slices.Contains(unknown.Seen, "other") || !strings.Contains(err.Error(), `no job "nigth" on this node; there is `) {
+	if !errors.As(err, &unknown) || !slices.Contains(unknown.Seen, "night") ||
+		!slices.Contains(unknown.Seen, "two words") || slices.Contains(unknown.Seen, "other") ||
+		!strings.Contains(err.Error(), `no job "nigth" on this node; there is `) {
 		t.Errorf("%v", err)
 	}
 }

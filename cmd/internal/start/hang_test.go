@@ -15,7 +15,7 @@ func TestOnHangIsSayOrEnd(t *testing.T) {
 		want   int
 	}{
 		{"say", time.Second, 0}, {"end", time.Second, 0}, {"say", 0, 0},
-		{"end", 0, exit.Config}, {"", time.Second, exit.Usage}, {"stop", time.Second, exit.Usage},
+		{"end", 0, exit.Config}, {"", time.Second, 0}, {"stop", time.Second, exit.Usage},
 	} {
 		o := NewOptions()
 		o.OnHang, o.HangAfter = tt.onHang, tt.after

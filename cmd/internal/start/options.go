@@ -111,7 +111,7 @@ func (o *Options) Check(has map[string]bool) error {
 		return refuse("join-timeout", o.JoinTimeout.String(), "it must be above 0", "--join-timeout 90s, 10m or 1h30m")
 	case o.HangAfter < 0:
 		return refuse("hang-after", o.HangAfter.String(), "it must not be negative (0: off)", "--hang-after 2m")
-	case o.OnHang != hangSay && o.OnHang != hangEnd:
+	case o.OnHang != hangSay && !o.EndsHung() && (o.OnHang != "" || o.Given["on-hang"]):
 		return exit.Errorf(exit.Usage, "%s is say or end, not %q", o.From("on-hang"), o.OnHang).Do("--on-hang end")
 	case o.EndsHung() && o.HangAfter == 0:
 		return exit.Errorf(exit.Config, "%s end and %s 0 exclude each other: nothing is watched", o.From("on-hang"),
