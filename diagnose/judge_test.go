@@ -70,6 +70,45 @@ func TestOneHostDoesNotSayThatARankOfAnotherIsGone(t *testing.T) {
 	}
 }
 
+// TestARefusedStoreIsOpenUntilItsHostIsSeen: its torchrun may still import torch, which only that host shows.
+func TestARefusedStoreIsOpenUntilItsHostIsSeen(t *testing.T) {
+	at := netip.MustParseAddrPort("10.0.0.1:29500")
+	waits := func(line ...string) scene.Scene {
+		return scene.Scene{Host: "h1", Boot: "b1", Span: 3 * time.Second,
+			Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+			Procs: []scene.Proc{{PID: 7, Role: scene.Agent, Comm: "pt_elastic", State: "S",
+				Argv: append([]string{"torchrun", "--nnodes", "2"}, line...)}},
+			Stores: []scene.Store{{Addr: at.String(), At: at, Kind: "master", Outcome: scene.Refused}}}
+	}
+	static := waits("--node-rank", "1", "--master-addr", "10.0.0.1", "--master-port", "29500", "train.py")
+	c10d := waits("--rdzv-backend", "c10d", "--rdzv-endpoint", "10.0.0.1:29500", "train.py")
+	host := scene.Scene{Host: "h0", Boot: "b0", Span: 3 * time.Second, Addrs: []netip.Addr{at.Addr()}}
+	starts := host
+	starts.Procs = []scene.Proc{{PID: 9, Role: scene.Agent, Comm: "python", State: "R", Argv: []string{"torchrun",
+		"--nnodes", "2", "--node-rank", "0", "--master-addr", "10.0.0.1", "--master-port", "29500", "train.py"},
+		Moved: scene.Moved{CPU: 3 * time.Second}}}
+	starts.Stores = static.Stores
+	empty := host
+	empty.Stores = static.Stores
+	for _, tt := range []struct {
+		name   string
+		scenes []scene.Scene
+		cause  string
+		sure   verdict.Sure
+		state  verdict.State
+	}{
+		{"a waiting node alone", []scene.Scene{static}, "store.refused", verdict.Possible, verdict.Open},
+		{"under c10d", []scene.Scene{c10d}, "store.refused", verdict.Possible, verdict.Open},
+		{"its host has no torchrun", []scene.Scene{static, empty}, "store.refused", verdict.Certain, verdict.Hung},
+		{"its host imports torch", []scene.Scene{static, starts}, "rank.working", verdict.Certain, verdict.Slow},
+	} {
+		a := Judge(tt.scenes)[0]
+		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause || a.Why[0].Sure != tt.sure || a.State != tt.state {
+			t.Errorf("%s: %s, %+v", tt.name, a.State, a.Why)
+		}
+	}
+}
+
 // TestEqualClaimsBecomeOne: 8 stopped ranks are one sentence.
 func TestEqualClaimsBecomeOne(t *testing.T) {
 	s := envScene()

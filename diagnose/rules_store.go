@@ -231,30 +231,49 @@ func (v *view) refused(addr string, nodes []*node) claim {
 		}
 		return c.of(nil, first).see("connect "+addr, "refused")
 	}
+	here := v.hostOf(addr)
 	if v.elastic {
-		c.Says += "; no torchrun believes that this is its own host"
+		if c.Says += "; no torchrun believes that this is its own host"; here == nil {
+			c = v.mayStart(c)
+		}
 		return c.see("connect "+addr, "refused")
 	}
 	host, _, _ := cutPort(addr)
-	if len(v.in(keys, mesh, group, inside, collective)) > 0 {
-		c = claimed(
-			"node.ended",
-			verdict.Certain,
-			fmt.Sprintf("torchrun of node rank 0 (%s) has ended, and its store with it; "+
-				"other ranks wait for its ranks", host),
-		)
+	seen := "refused on " + finding.Some(names(nodes))
+	ended := len(v.in(keys, mesh, group, inside, collective)) > 0
+	if ended {
+		c = claimed("node.ended", verdict.Certain, fmt.Sprintf(
+			"torchrun of node rank 0 (%s) has ended, and its store with it; other ranks wait for its ranks", host))
 	} else {
 		c.Says += ": node rank 0 (" + host + ") has not started, or has ended"
 	}
-	for _, n := range v.nodes {
-		if n.name == host || n.scene != nil && slices.ContainsFunc(v.stores, func(st reached) bool {
-			return st.from == n && st.Addr == addr && n.isHere(st.Store)
-		}) {
-			return c.of(nil, n).see("connect "+addr, "refused on "+finding.Some(names(nodes)))
-		}
+	switch {
+	case here != nil:
+		c = c.of(nil, here)
+	case ended:
+		c.Nodes = []string{"node 0"}
+	default:
+		c = v.mayStart(c)
+		c.Nodes = []string{"node 0"}
 	}
-	c.Nodes = []string{"node 0"}
-	return c.see("connect "+addr, "refused on "+finding.Some(names(nodes)))
+	return c.see("connect "+addr, seen)
+}
+
+// mayStart says that a store may still open: its host was not seen, and torch takes long to import there.
+func (v *view) mayStart(c claim) claim {
+	c.Sure = verdict.Possible
+	c.Says += ", or still starts: that is only seen there"
+	return c
+}
+
+// hostOf returns the node that is seen and has a store's address; nil: none.
+func (v *view) hostOf(addr string) *node {
+	host, _, _ := cutPort(addr)
+	return find(v.nodes, func(n *node) bool {
+		return n.scene != nil && (n.name == host || slices.ContainsFunc(v.stores, func(st reached) bool {
+			return st.from == n && st.Addr == addr && n.isHere(st.Store)
+		}))
+	})
 }
 
 // foreign recognises another job's store by what it says of agents that are here.

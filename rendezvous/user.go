@@ -142,6 +142,51 @@ func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byt
 	return out, nil
 }
 
+// Say posts to a round of the joined world that has no result: whoever wants to hear it calls Await. It is posted
+// again after a lost connection, for as long as the world lasts.
+func (s *Session) Say(name string, mine []byte) {
+	s.step(event{Kind: protocol.Say, Name: name, Value: mine}, true)
+	s.nudge()
+}
+
+// Await waits until a rank of the joined world has posted to a round, and returns the post. It outlives lost
+// connections, and ends with ctx.
+func (s *Session) Await(ctx context.Context, name string, rank int) ([]byte, error) {
+	key := s.k.Post(s.joined().N, name, rank)
+	for {
+		if r, err := s.cli.Get(timeout(ctx), key); err == nil {
+			if len(r.Kvs) > 0 {
+				return r.Kvs[0].Value, nil
+			}
+			if v := s.written(ctx, key, r.Header.Revision); v != nil {
+				return v, nil
+			}
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// awaitPause is the pause before Await reads again after an error.
+const awaitPause = time.Second
+
+// written returns the first value of a key after a revision; nil: the watch has ended before.
+func (s *Session) written(ctx context.Context, key string, rev int64) []byte {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for r := range s.after(ctx, key, rev) {
+		for _, e := range r.Events {
+			if e.Type == clientv3.EventTypePut {
+				return e.Kv.Value
+			}
+		}
+	}
+	return nil
+}
+
 // Start publishes that this node has read that it may start, and, on the store's host,
 // waits until all have: its command may end at once, and the store with it. Where another
 // node has its key by then, the error names that node (*SupersededError). A store that

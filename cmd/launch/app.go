@@ -188,6 +188,10 @@ func (a *app) start(c *cli.Context) error {
 		return exit.Errorf(exit.Usage, "the command is empty (a variable that was not expanded?)").
 			Do("launch --store HOST torchrun --nnodes N train.py")
 	}
-	a.Flags, a.Hint = takes(a.startFlags()), a.meantForLaunch
+	if a.Opt.Given["bundle"] && !a.Opt.EndsHung() {
+		return exit.Errorf(exit.Usage, "--bundle in a start needs --on-hang end").
+			Do("--on-hang end --bundle FILE, or launch doctor --bundle FILE while the job hangs")
+	}
+	a.Flags, a.Hint, a.Bundle = takes(a.startFlags()), a.meantForLaunch, a.hangBundle
 	return end(a.Launch(c.Context, argv))
 }

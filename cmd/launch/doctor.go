@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -47,6 +48,7 @@ type doctorOptions struct {
 	hosts      string
 	asked      []string // the hosts of --hosts
 	bundle     string
+	job        bool // --job was typed
 }
 
 // diagnosed is what launch doctor --json prints, and what --merge reads.
@@ -109,6 +111,7 @@ func (a *app) doctor(c *cli.Context) error {
 // doctorFlags refuses flags that exclude each other, and files that cannot be written.
 func (a *app) doctorFlags() error {
 	d := a.doc
+	d.job = a.Opt.Given["job"]
 	for _, x := range []struct {
 		both bool
 		one  string
@@ -119,6 +122,9 @@ func (a *app) doctorFlags() error {
 		{d.hosts != "" && d.log, "--hosts", "--log", "launch doctor --log FILE..."},
 		{d.hosts != "" && d.merge, "--hosts", "--merge", "launch doctor --merge FILE..."},
 		{d.hosts != "" && d.pid != 0, "--hosts", "--pid", "launch doctor --hosts HOST,HOST"},
+		{d.log && d.job, "--log", "--job", "launch doctor --log FILE..."},
+		{d.merge && d.job, "--merge", "--job", "launch doctor --merge FILE..."},
+		{d.pid != 0 && d.job, "--pid", "--job", "launch doctor --job ID"},
 		{d.log && d.bundle != "", "--log", a.Opt.From("bundle"), "launch doctor --log FILE..."},
 		{d.log && a.Opt.HTML != "", "--log", a.Opt.From("html"), "launch doctor --log FILE..."},
 	} {
@@ -140,28 +146,44 @@ func alive(pid int) bool {
 	return pid > 0 && (err == nil || errors.Is(err, unix.EPERM))
 }
 
+// consulting asks the companions of this node while it is looked at.
+type consulting struct {
+	sync.WaitGroup
+	scenes  []scene.Scene
+	waiting []rendezvous.Event
+}
+
 // look gathers what this node sees, and what other nodes of the job see where launch has started it, and judges.
 func (a *app) look(ctx context.Context) (diagnosed, error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	others := make(chan []heard, 1)
-	go func() { others <- askHosts(ctx, a.doc.asked) }()
+	hosts := make(chan []heard, 1)
+	go func() { hosts <- askHosts(ctx, a.doc.asked, a.Opt.Job.V) }()
 	here, cancel := context.WithTimeout(ctx, doctorBudget)
 	defer cancel()
-	own, err := scene.Take(here, scene.Options{PID: a.doc.pid, Stacks: true})
+	nodes := consulting{}
+	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true}
+	o.Found = func(companions []scene.Proc) {
+		nodes.Go(func() { nodes.scenes, nodes.waiting = companion.Consult(here, companions) })
+	}
+	own, err := scene.Take(here, o)
 	if err != nil {
 		stop()
-		<-others // each ssh has ended
+		<-hosts // each ssh has ended
 	}
+	nodes.Wait()
 	switch {
+	case errors.As(err, new(*scene.UnknownJobError)):
+		return diagnosed{}, exit.Errorf(exit.Usage, "%s: %v", a.Opt.From("job"), err).
+			Do("launch doctor   # all jobs of this node")
 	case err != nil && a.doc.pid != 0:
 		return diagnosed{}, exit.Errorf(exit.Usage, "--pid %d: %v", a.doc.pid, err).
 			Do("run it as the user of the job, or as root; without --pid it looks at all jobs of this node")
 	case err != nil:
 		return diagnosed{}, exit.Errorf(exit.Bug, "look at this node: %v", err)
 	}
-	more, waiting := companion.Consult(here, own)
-	more = append(more, a.join(&own, <-others)...)
+	more, waiting := nodes.scenes, nodes.waiting
+	more = append(more, a.join(&own, <-hosts)...)
 	scenes := append([]scene.Scene{own}, more...)
 	answers := diagnose.Judge(scenes)
 	if len(waiting) > 0 && len(answers[0].Why) > 0 && answers[0].Why[0].Cause == "launch.waits" {

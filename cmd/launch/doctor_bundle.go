@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -29,25 +32,66 @@ const (
 
 // writeBundle writes the file of --bundle, and says what it holds.
 func (a *app) writeBundle(d diagnosed) error {
-	m := bundle.NewMasker(d.Scenes, usersOf(d.Scenes)...)
-	files, err := a.bundled(m, d)
+	packed, holds, err := a.packed(d)
 	if err != nil {
 		return exit.Errorf(exit.Bug, "make the bundle: %v", err)
 	}
-	packed, err := bundle.Pack(files)
-	if err == nil {
-		err = outfile.WritePrivate(a.doc.bundle, packed)
-	}
-	if err != nil {
+	if err := outfile.WritePrivate(a.doc.bundle, packed); err != nil {
 		return exit.CannotWrite(a.Opt.From("bundle"), a.doc.bundle, err)
 	}
-	a.UI.Note("%s (%s, readable by you alone) holds:", a.doc.bundle, finding.Size(uint64(len(packed))))
-	for _, f := range files {
-		a.UI.Note("  %s, %s: %s", f.Name, finding.Size(uint64(len(f.Text))), f.Holds)
-	}
-	a.UI.Note("replaced alike: %s; lines that the job has printed, its paths below the home and its options remain: "+
-		"read them before you send it", m.Changed())
+	a.noteBundle(a.doc.bundle, packed, holds)
 	return nil
+}
+
+// noteBundle says what a bundle holds.
+func (a *app) noteBundle(file string, packed []byte, holds []string) {
+	a.UI.Note("%s (%s, readable by you alone) holds:", file, finding.Size(uint64(len(packed))))
+	for _, h := range holds {
+		a.UI.Note("%s", h)
+	}
+}
+
+// hangBundle writes what all nodes have seen of a job that hangs: into the file of --bundle, the current folder or
+// that for temporary files, whichever is the first that can be written.
+func (a *app) hangBundle(scenes []scene.Scene) (string, error) {
+	packed, holds, err := a.packed(diagnosed{Answers: diagnose.Judge(scenes), Scenes: scenes})
+	if err != nil {
+		return "", fmt.Errorf("make the bundle: %w", err)
+	}
+	name := fmt.Sprintf("launch-hang-%s-%s.tar.gz", strings.ReplaceAll(a.Job.ID.V, "/", "-"),
+		time.Now().Format("20060102-150405"))
+	files := []string{name, filepath.Join(os.TempDir(), name)}
+	if a.doc.bundle != "" {
+		files = append([]string{a.doc.bundle}, files...)
+	}
+	var failed []error
+	for _, file := range files {
+		if err = outfile.WritePrivate(file, packed); err == nil {
+			for _, err := range failed {
+				a.UI.Note("%v", err)
+			}
+			a.noteBundle(file, packed, holds)
+			return file, nil
+		}
+		failed = append(failed, err)
+	}
+	return "", errors.Join(failed...)
+}
+
+// packed returns a bundle, and lines about what it holds.
+func (a *app) packed(d diagnosed) (packed []byte, holds []string, err error) {
+	m := bundle.NewMasker(d.Scenes, usersOf(d.Scenes)...)
+	files, err := a.bundled(m, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, f := range files {
+		holds = append(holds, fmt.Sprintf("  %s, %s: %s", f.Name, finding.Size(uint64(len(f.Text))), f.Holds))
+	}
+	holds = append(holds, fmt.Sprintf("replaced alike: %s; lines that the job has printed, its paths below the home and "+
+		"its options remain: read them before you send it", m.Changed()))
+	packed, err = bundle.Pack(files)
+	return packed, holds, err
 }
 
 // bundled returns the files of a bundle.

@@ -68,11 +68,15 @@ type heard struct {
 }
 
 // askHosts has launch doctor look on each host, by the user's own ssh.
-func askHosts(ctx context.Context, hosts []string) []heard {
+func askHosts(ctx context.Context, hosts []string, job string) []heard {
 	out := make([]heard, len(hosts))
 	program, err := os.Executable()
 	if err != nil {
 		program = "launch"
+	}
+	line := quoted(program) + " doctor --json"
+	if job != "" {
+		line += " --job " + quoted(job)
 	}
 	room := make(chan struct{}, sshAtOnce)
 	var wg sync.WaitGroup
@@ -81,7 +85,7 @@ func askHosts(ctx context.Context, hosts []string) []heard {
 			room <- struct{}{}
 			defer func() { <-room }()
 			out[i] = heard{host: host}
-			if out[i].scenes, err = askHost(ctx, host, program); err != nil {
+			if out[i].scenes, err = askHost(ctx, host, line); err != nil {
 				out[i].why = err.Error()
 			}
 		})
@@ -91,12 +95,12 @@ func askHosts(ctx context.Context, hosts []string) []heard {
 }
 
 // askHost has launch doctor look on one host.
-func askHost(ctx context.Context, host, program string) ([]scene.Scene, error) {
+func askHost(ctx context.Context, host, line string) ([]scene.Scene, error) {
 	ctx, cancel := context.WithTimeout(ctx, sshLimit)
 	defer cancel()
 	words, answer := &tailWriter{most: maxWords}, &boundWriter{most: maxScenes}
 	c := exec.CommandContext(ctx, "ssh", "-n", "-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout="+sshConnect,
-		"--", host, quoted(program)+" doctor --json")
+		"--", host, line)
 	c.Stdout, c.Stderr, c.WaitDelay = answer, words, sshAfter
 	err := c.Run() // the exit status is the doctor's, too
 	scenes, unread := scenesIn(answer.text.Bytes())

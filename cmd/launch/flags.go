@@ -37,7 +37,7 @@ type flags struct {
 	textfile, interval, html, watch, svg, record, from, format, explain, json     cli.Flag
 	server, client, benchPort, rails, streams, full, tcp, memory, force, history  cli.Flag
 	storeCA, storeCert, storeKey, storeUser                                       cli.Flag
-	hangAfter, pid, merge, log, hosts, bundle                                     cli.Flag
+	hangAfter, onHang, pid, merge, log, hosts, bundle                             cli.Flag
 }
 
 // maker declares flags that write to the settings of a run.
@@ -180,6 +180,8 @@ func (f *flags) declareStart(m maker) {
 	f.hangAfter = m.duration(grpStart, "hang-after",
 		"when no process of the command moves on rank 0 for this long, say why, as launch doctor does; 0: off",
 		start.DefaultHangAfter, &o.HangAfter)
+	f.onHang = m.text(grpStart, "on-hang", "say|end", "say why the job hangs; end: also end it on all nodes with "+
+		"status 76, if it certainly hangs, after --bundle was written", start.NewOptions().OnHang, &o.OnHang)
 	f.failFast = m.yes(grpStart, "fail-fast",
 		"do not wait: end all nodes if one is unfit, lost, fails, or has not started within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",

@@ -9,24 +9,27 @@ import (
 // maxProcs is how many processes of jobs are looked at closely, ranks and agents first.
 const maxProcs = 1024
 
-// jobs returns the processes of the job that pid belongs to; pid 0: of all jobs of this node. A node is a
-// network namespace, as the nodes of launch are; where none of its processes belongs to a job, jobs in
-// containers are seen.
-func (t *table) jobs(pid int, here uint64) ([]*seen, error) {
+// jobs returns the processes of the job that Options name, else of all jobs of this node. A node is a network
+// namespace, as the nodes of launch are; where none of its processes belongs to a job, jobs in containers are seen.
+func (t *table) jobs(o Options, here uint64) ([]*seen, error) {
 	var all []*seen
 	for _, p := range t.pids() {
 		if t.procs[p].role != "" {
 			all = append(all, t.procs[p])
 		}
 	}
-	if pid != 0 {
-		job, err := t.jobOf(pid, all)
+	if o.PID != 0 {
+		job, err := t.jobOf(o.PID, all)
 		return t.cut(job), err
 	}
 	local := func(p *seen) bool { return p.net == here || p.net == 0 }
 	mine := slices.DeleteFunc(slices.Clone(all), func(p *seen) bool { return !local(p) })
 	if !slices.ContainsFunc(mine, func(p *seen) bool { return p.role != Holder && p.role != Child }) {
-		return t.cut(all), nil
+		mine = all
+	}
+	if o.Job != "" {
+		job, err := t.named(o.Job, mine)
+		return t.cut(job), err
 	}
 	if more := len(all) - len(mine); more > 0 && here == namespace("1", "net") {
 		t.gaps.add(0, fmt.Sprintf("%d processes of jobs in other network namespaces", more),
@@ -57,12 +60,9 @@ func below(p *seen) int {
 	return 0
 }
 
-// jobOf returns the processes that are linked with pid: by parents, by the store that they name, and a
-// companion by the process that it watches.
-func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
-	if t.procs[pid] == nil {
-		return nil, fmt.Errorf("no process has the pid %d, or this user cannot see it", pid)
-	}
+// links joins processes into jobs: by parents, by the store that they name, and a companion with the process that it
+// watches.
+func (t *table) links(all []*seen) union {
 	links := union{}
 	for _, p := range all {
 		for _, a := range t.above(p.pid) {
@@ -78,6 +78,15 @@ func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
 			links.join(strconv.Itoa(p.pid), strconv.Itoa(watched(p.pid)))
 		}
 	}
+	return links
+}
+
+// jobOf returns the processes that are linked with pid.
+func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
+	if t.procs[pid] == nil {
+		return nil, fmt.Errorf("no process has the pid %d, or this user cannot see it", pid)
+	}
+	links := t.links(all)
 	want := map[string]bool{}
 	near := append([]int{pid}, t.below(pid)...)
 	for _, n := range near {

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"launch/lab/programs"
 )
@@ -227,5 +230,45 @@ func TestTakeNamesTheHolderOfAPort(t *testing.T) {
 	}
 	if len(s.Sockets) != 1 || s.Sockets[0].PID != holder || s.Sockets[0].State != stateListen {
 		t.Errorf("sockets: %+v", s.Sockets)
+	}
+}
+
+// Two jobs on one node: each is chosen by launch's name for it, by torchrun's id or by the address of its store.
+func TestAJobIsChosenByItsName(t *testing.T) {
+	ports := [2]string{freePort(t), freePort(t)}
+	var ranks, companions [2]int
+	for i, run := range []string{"night-1-0a1b2c3d", "other"} {
+		rank := exec.Command("sleep", "600")
+		rank.Args[0] = "python3"
+		rank.Env = []string{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + ports[i],
+			"TORCHELASTIC_RUN_ID=" + run}
+		ranks[i] = start(t, rank)
+		pidfd, err := unix.PidfdOpen(ranks[i], 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		file := os.NewFile(uintptr(pidfd), "pidfd")
+		defer file.Close()
+		c := companionOf(t, []string{"night", "two words"}[i])
+		c.ExtraFiles = []*os.File{file} // as the first after the standard ones
+		companions[i] = start(t, c)
+	}
+	for job, want := range map[string]int{"night": 0, "night-1-0a1b2c3d": 0, "127.0.0.1:" + ports[0]: 0, "two words": 1,
+		"other": 1, "127.0.0.1:" + ports[1]: 1} {
+		s := take(t, Options{Job: job})
+		var got []int
+		for _, p := range s.Procs {
+			got = append(got, p.PID)
+		}
+		if slices.Sort(got); !slices.Equal(got, []int{ranks[want], companions[want]}) {
+			t.Errorf("%q shows %v, not %d and %d", job, got, ranks[want], companions[want])
+		}
+	}
+	_, err := Take(t.Context(), Options{Job: "nigth"})
+	var unknown *UnknownJobError
+	if !errors.As(err, &unknown) || !slices.Contains(unknown.Seen, "night") ||
+		!slices.Contains(unknown.Seen, "two words") || slices.Contains(unknown.Seen, "other") ||
+		!strings.Contains(err.Error(), `no job "nigth" on this node; there is `) {
+		t.Errorf("%v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 // Options are what a scene is to show. The zero value: all jobs of this node, without stacks.
 type Options struct {
 	PID  int           // show the job of this process alone; 0: all jobs of this node
+	Job  string        // show the job of this name alone: launch's or torchrun's, or the address of its store
 	Span time.Duration // between the two samples; 0: DefaultSpan
 	Self []int         // processes that are hidden; this one always is
 	// Store asks one store; nil: over the network.
@@ -20,6 +21,8 @@ type Options struct {
 	Stacks bool // Python stacks of ranks
 	// Shared is true if other nodes are looked at as well: NCCL's RAS is then asked only on the node of rank 0.
 	Shared bool
+	// Found is called once, before the two samples, with the companions of the jobs: they can be asked meanwhile.
+	Found func(companions []Proc)
 }
 
 // DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
@@ -55,9 +58,12 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 	}
 	t.hide(append(slices.Clone(o.Self), os.Getpid()))
 	t.assign()
-	job, err := t.jobs(o.PID, s.Net)
+	job, err := t.jobs(o, s.Net)
 	if err != nil {
 		return s, err
+	}
+	if o.Found != nil {
+		o.Found(companions(job))
 	}
 	if len(job) > 0 {
 		s.watch(ctx, t, job, o)
@@ -67,6 +73,16 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 		return s, fmt.Errorf("look at the job: %w", context.Cause(caller))
 	}
 	return s, nil
+}
+
+// companions describes those of a job.
+func companions(job []*seen) (out []Proc) {
+	for _, p := range job {
+		if p.role == Companion {
+			out = append(out, p.describe())
+		}
+	}
+	return out
 }
 
 // watch takes both samples of the job, and reads what is read once.

@@ -178,3 +178,30 @@ func take(t *testing.T, o Options) Scene {
 	}
 	return s
 }
+
+// The companions are named before the samples, which take seconds: launch doctor asks them meanwhile.
+func TestCompanionsAreNamedBeforeTheSamples(t *testing.T) {
+	var named []Proc
+	var after time.Duration
+	began := time.Now()
+	s, err := Take(t.Context(), Options{Span: 2 * time.Second, PID: start(t, companionOf(t, "store-29377")),
+		Found: func(all []Proc) { named, after = append(named, all...), time.Since(began) },
+		Store: func(context.Context, string, int) Store { return Store{Outcome: Refused} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(named) != 1 || named[0].Role != Companion || named[0].User != os.Geteuid() || named[0].PID != s.Procs[0].PID {
+		t.Errorf("named: %+v, of %+v", named, s.Procs)
+	}
+	if all := time.Since(began); after > all-s.Span {
+		t.Errorf("named after %v of %v", after, all)
+	}
+}
+
+// companionOf returns a process with the environment of a job's companion.
+func companionOf(t *testing.T, job string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", "600")
+	cmd.Env = []string{"LAUNCH_CHILD=companion", "LAUNCH_COMPANION=" + job + " 127.0.0.1:29377"}
+	return cmd
+}

@@ -20,6 +20,7 @@ const (
 	Duplicate   = 73
 	Unwritten   = 74
 	Missing     = 75
+	Hung        = 76
 	Config      = 78
 	NotExec     = 126
 	NotFound    = 127

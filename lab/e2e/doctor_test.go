@@ -46,10 +46,10 @@ dist.barrier()
 os._exit(0)
 `
 
-// onNode wraps a line so that the host's kernel name is its own: a scene holds it.
+// onNode wraps a line so that the host's kernel name is its own: a scene holds it. FOLDER is where it runs.
 func onNode(h *netns.Host, argv ...string) []string {
 	return append([]string{"unshare", "--uts", "/bin/sh", "-c",
-		`echo "$0" >/proc/sys/kernel/hostname && exec "$@"`, h.Name}, argv...)
+		`echo "$0" >/proc/sys/kernel/hostname && cd "${FOLDER:-.}" && exec "$@"`, h.Name}, argv...)
 }
 
 // job is a training on all hosts of a cluster.
@@ -104,7 +104,12 @@ type asked struct {
 // doctor asks on a host, and returns the status.
 func (c *cluster) doctor(host int, user ...string) (a asked, status int) {
 	c.t.Helper()
-	n := c.startBare(host, onNode(c.lab.Hosts[host], append(user, tools.launch, "doctor", "--json")...))
+	return c.answered(c.startBare(host, onNode(c.lab.Hosts[host], append(user, tools.launch, "doctor", "--json")...)))
+}
+
+// answered reads what launch doctor --json has printed, and returns its status.
+func (c *cluster) answered(n *node) (a asked, status int) {
+	c.t.Helper()
 	status = n.ends()
 	if err := json.Unmarshal([]byte(n.out.String()), &a); err != nil || len(a.Answers) == 0 {
 		c.t.Fatalf("%s: %v: %s%s", n.name, err, n.out, n.err)

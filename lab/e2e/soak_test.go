@@ -47,10 +47,43 @@ func TestSoakACompanionStaysSmall(t *testing.T) {
 	}
 }
 
+// What it costs to watch a job: one that hangs is looked at again and again, one that trains is not.
+func TestSoakTheWatchOfAHang(t *testing.T) {
+	whole := soakTime(t)
+	for _, tt := range []struct{ name, late, after string }{
+		{"hangs, watched", "1", "2m"}, {"hangs, not watched", "1", "0"}, {"trains, watched", "none", "2m"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			j := trains(t, 2)
+			j.begin(2, tt.late, "--hang-after", tt.after)
+			t.Parallel() // once it runs
+			pids := map[string]int{}
+			for i, n := range j.nodes {
+				pids[n.name] = companionOf(t, j.lab.Hosts[i], n)
+			}
+			pause(t, min(whole/5, 20*time.Second)) // what a start has left is collected
+			first, began := usages(t, pids), time.Now()
+			pause(t, whole)
+			for name, last := range usages(t, pids) {
+				cpu, took := last.cpu-first[name].cpu, time.Since(began)
+				t.Logf("%s: %v of CPU time in %v, %.3f %% of a core; %d MB, %d at most", name, cpu, took.Round(time.Second),
+					100*cpu.Seconds()/took.Seconds(), last.mb, last.most)
+			}
+			if n := hangs(j.nodes[0]); (n > 0) != (tt.name == "hangs, watched") {
+				t.Errorf("it is said %d times:\n%s", n, j.nodes[0].err)
+			}
+			end(t, j.gate)
+			for _, n := range j.nodes {
+				n.exits(0)
+			}
+		})
+	}
+}
+
 // usage is what a process has used.
 type usage struct {
-	mb  int
-	cpu time.Duration
+	mb, most int // resident
+	cpu      time.Duration
 }
 
 func usages(t *testing.T, pids map[string]int) map[string]usage {
@@ -64,7 +97,8 @@ func usages(t *testing.T, pids map[string]int) map[string]usage {
 		f := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:])) // from the third field (proc_pid_stat(5))
 		user, _ := strconv.Atoi(f[11])
 		system, _ := strconv.Atoi(f[12])
-		out[name] = usage{resident(t, strconv.Itoa(pid)), time.Duration(user+system) * 10 * time.Millisecond}
+		out[name] = usage{resident(t, strconv.Itoa(pid), "VmRSS"), resident(t, strconv.Itoa(pid), "VmHWM"),
+			time.Duration(user+system) * 10 * time.Millisecond}
 	}
 	return out
 }

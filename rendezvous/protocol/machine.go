@@ -65,6 +65,7 @@ const (
 	Look // something has changed
 	Expire
 	Round
+	Say // post to a round without a result
 	Result
 	GiveUp
 	Start

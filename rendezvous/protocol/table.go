@@ -66,6 +66,7 @@ func Rules() []Rule {
 		{ReadProgress, here, "time is up", (*Node).progressed},
 		{Expire, here, "time is up", (*Node).expire},
 		{Round, here, "round", (*Node).round},
+		{Say, here, "round", (*Node).say},
 		{Result, here, "result", (*Node).result},
 		{GiveUp, here, "give up", (*Node).giveUp},
 		{Withdraw, here, "give up", (*Node).withdrew},

@@ -244,6 +244,12 @@ func (n *Node) round(e Event) {
 	n.result(e)
 }
 
+// say posts a value to a round that has no result.
+func (n *Node) say(e Event) {
+	n.posts[e.Name] = &post{value: e.Value}
+	n.wake(0)
+}
+
 // result returns the result of a round, unless the world broke up before.
 func (n *Node) result(e Event) {
 	result, ok := n.Known(e.Name)

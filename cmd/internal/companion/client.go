@@ -235,6 +235,18 @@ func (c *Client) Fate(ctx context.Context, command int) (rendezvous.Fate, error)
 	return ask[rendezvous.Fate](ctx, c, noLimit, "Fate", command)
 }
 
+// Hung waits until the job is to end because it hangs. If launch is killed meanwhile, the companion ends what the
+// command with this PID has started.
+func (c *Client) Hung(ctx context.Context, command int) (Hang, error) {
+	return ask[Hang](ctx, c, noLimit, "Hung", command)
+}
+
+// Halt says to the other nodes that the job ends, and why, and waits until they have heard it.
+func (c *Client) Halt(ctx context.Context, why string) error {
+	_, err := ask[none](ctx, c, within(haltBudget), "Halt", why)
+	return err
+}
+
 // Return makes this node wait for a world again, with a new port for the job's own store.
 func (c *Client) Return(ctx context.Context) error {
 	self, err := ask[rendezvous.Member](ctx, c, callLimit, "Return", none{})

@@ -40,6 +40,7 @@ type Spec struct {
 	FailFast     bool          `json:"fail_fast,omitempty"`
 	// HangAfter is how long nothing may move on node rank 0 before it asks all nodes why; 0: never.
 	HangAfter time.Duration `json:"hang_after,omitempty"`
+	EndHung   bool          `json:"end_hung,omitempty"` // --on-hang end: launch waits for Hung
 	Torchrun  bool          `json:"torchrun,omitempty"` // the command: its ranks are watched
 	JSON      bool          `json:"json,omitempty"`     // the form of what is printed after the handoff
 

@@ -49,6 +49,7 @@ type doctor struct {
 
 	world atomic.Pointer[rendezvous.World] // that runs; nil: none has started
 	wait  atomic.Pointer[rendezvous.Event] // the last news of the wait for a world
+	hung  chan Hang                        // that the job is to end
 }
 
 // answerLine is one line of what the companion answers launch doctor of its node.
@@ -59,7 +60,7 @@ type answerLine struct {
 
 // openDoctor begins to answer launch doctor of this node.
 func (p *companion) openDoctor() {
-	p.doctor = &doctor{p: p}
+	p.doctor = &doctor{p: p, hung: make(chan Hang, 1)}
 	if l, err := net.ListenUnix("unix", socketOf(os.Getpid())); err == nil { // no other process has this PID in its name
 		p.wg.Go(func() { p.doctor.serve(p.ctx, l) })
 	}
@@ -246,22 +247,21 @@ func peerOf(c *net.UnixConn) (uid, pid int, ok bool) {
 	return uid, pid, ok
 }
 
-// Consult returns what the other nodes of the jobs of a scene see, where launch has started them: it asks their
-// companions on this node. Of a job that waits for its nodes it returns the last news.
-func Consult(ctx context.Context, own scene.Scene) (scenes []scene.Scene, waiting []rendezvous.Event) {
-	for _, p := range own.Procs {
-		if p.Role != scene.Companion {
-			continue
-		}
-		more, event, err := consulted(ctx, p)
-		if err != nil && len(more) == 0 && event == nil {
-			continue
-		}
-		if scenes = append(scenes, more...); event != nil {
-			waiting = append(waiting, *event)
+// Consult returns what the other nodes of some jobs see, where launch has started them: it asks their companions on
+// this node, at the same time. Of a job that waits for its nodes it returns the last news.
+func Consult(ctx context.Context, companions []scene.Proc) (scenes []scene.Scene, waiting []rendezvous.Event) {
+	seen, news := make([][]scene.Scene, len(companions)), make([]*rendezvous.Event, len(companions))
+	var wg sync.WaitGroup
+	for i, p := range companions {
+		wg.Go(func() { seen[i], news[i], _ = consulted(ctx, p) })
+	}
+	wg.Wait()
+	for _, e := range news {
+		if e != nil {
+			waiting = append(waiting, *e)
 		}
 	}
-	return scenes, waiting
+	return slices.Concat(seen...), waiting
 }
 
 // consulted asks one companion of this node. The companion may be another user's, where root asks.

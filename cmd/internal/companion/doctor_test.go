@@ -146,7 +146,7 @@ func asked(t *testing.T, pid int) ([]scene.Scene, []rendezvous.Event) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	p := scene.Proc{Role: scene.Companion, PID: pid, User: os.Geteuid()}
-	return Consult(ctx, scene.Scene{Procs: []scene.Proc{p, {Role: scene.Rank, PID: 1}}})
+	return Consult(ctx, []scene.Proc{p})
 }
 
 func TestADoctorAnswersItsUserAlone(t *testing.T) {

@@ -3,6 +3,7 @@ package companion
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,8 @@ const (
 )
 
 // watchStart prints why the job does not go on, once nothing has moved on this node for as long as after says, and
-// again when the reason changes.
+// again when the reason changes. With --on-hang end it has launch end the job if two looks find the same certain
+// reason.
 func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	tick := time.NewTicker(min(hangPoll, after/2))
 	defer tick.Stop()
@@ -51,11 +53,47 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			continue
 		}
 		next += after
-		f, key, ok := d.hangs(ctx, since)
-		if ok && key != said && !moved(now, d.spent()) { // else the nodes were seen at different moments of a job
-			said = key
-			d.p.print(d.p.spec.JSON, f, "")
+		found, ok := d.hangs(ctx)
+		if !ok || moved(now, d.spent()) { // else the nodes were seen at different moments of a job
+			continue
 		}
+		again := found.key == said
+		if !again {
+			said = found.key
+			d.p.print(d.p.spec.JSON, hangFinding(found.answer, time.Since(since)), "")
+		}
+		if d.p.spec.EndHung && found.certain() {
+			if again {
+				d.end(found)
+				return
+			}
+			next = time.Since(since) + min(after, confirmHang)
+		}
+	}
+}
+
+// confirmHang is the most that a job that certainly hangs is given until --on-hang end looks again.
+const confirmHang = 30 * time.Second
+
+// found is an answer about a job that does not go on.
+type found struct {
+	answer verdict.Answer
+	key    string // the same for the same reason
+	scenes []scene.Scene
+}
+
+// certain reports whether the job hangs for a reason that nothing else explains. A debugger is somebody at work.
+func (f found) certain() bool {
+	why := f.answer.Why[0]
+	return f.answer.State == verdict.Hung && why.Sure == verdict.Certain && why.Cause != "rank.traced"
+}
+
+// end hands a job that hangs to launch, which ends it.
+func (d *doctor) end(f found) {
+	why := f.answer.Why[0]
+	select {
+	case d.hung <- Hang{Why: fmt.Sprintf("%s (%s, %s)", why.Says, why.Cause, why.Sure), Fix: why.Do, Scenes: f.scenes}:
+	default:
 	}
 }
 
@@ -96,22 +134,19 @@ func moved(a, b effort) bool {
 		more(float64(b.faults), float64(a.faults), stillFaults)
 }
 
-// hangs asks all nodes and judges; key is the same for the same reason.
-func (d *doctor) hangs(ctx context.Context, since time.Time) (f finding.Finding, key string, ok bool) {
+// hangs asks all nodes and judges; false: the job makes progress, or it cannot be said.
+func (d *doctor) hangs(ctx context.Context) (f found, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, consultBudget+5*time.Second)
 	defer cancel()
 	others := make(chan []scene.Scene, 1)
 	go func() { others <- d.consult(ctx) }()
-	scenes := append([]scene.Scene{d.look(ctx)}, <-others...)
-	all := diagnose.Judge(scenes)
+	f.scenes = append([]scene.Scene{d.look(ctx)}, <-others...)
+	all := diagnose.Judge(f.scenes)
 	if ctx.Err() != nil || len(all) == 0 || len(all[0].Why) == 0 {
-		return f, "", false
+		return f, false
 	}
-	a := all[0]
-	if a.State != verdict.Hung && a.State != verdict.Open {
-		return f, "", false // it makes progress
-	}
-	return hangFinding(a, time.Since(since)), keyOf(a), true
+	f.answer, f.key = all[0], keyOf(all[0])
+	return f, f.answer.State == verdict.Hung || f.answer.State == verdict.Open
 }
 
 // hangFinding says in one finding why the job does not go on.

@@ -1,12 +1,15 @@
 package companion
 
 import (
+	"context"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
+	"launch/rendezvous"
 )
 
 func TestWhatWaitsHasNotMoved(t *testing.T) {
@@ -80,5 +83,69 @@ func TestAHangIsOneFinding(t *testing.T) {
 	f = hangFinding(a, time.Minute)
 	if len(f.Seen) != 1+3+4 || !strings.Contains(f.Fix, "launch doctor") {
 		t.Errorf("%+v", f)
+	}
+}
+
+func TestOnlyACertainHangEndsAJob(t *testing.T) {
+	for _, tt := range []struct {
+		state verdict.State
+		cause string
+		sure  verdict.Sure
+		want  bool
+	}{
+		{verdict.Hung, "rank.stopped", verdict.Certain, true},
+		{verdict.Hung, "rank.failed", verdict.Likely, false},
+		{verdict.Hung, "rank.lock", verdict.Possible, false},
+		{verdict.Hung, "rank.traced", verdict.Certain, false}, // somebody looks at it
+		{verdict.Open, "rank.before-init", verdict.Certain, false},
+		{verdict.Slow, "rank.working", verdict.Certain, false},
+		{verdict.Running, "rank.stopped", verdict.Certain, false},
+	} {
+		a := verdict.Answer{State: tt.state, Why: []verdict.Verdict{{Cause: tt.cause, Sure: tt.sure}}}
+		if got := (found{answer: a}).certain(); got != tt.want {
+			t.Errorf("%s, %s, %s: %v", tt.state, tt.cause, tt.sure, got)
+		}
+	}
+}
+
+// looked reports whether a companion has looked at its node.
+func (d *doctor) looked() bool {
+	d.looking.Lock()
+	defer d.looking.Unlock()
+	return !d.taken.IsZero()
+}
+
+// With --hang-after 0 nothing is looked at; else node rank 0 alone looks.
+func TestHangAfter0LooksAtNothing(t *testing.T) {
+	cmd := exec.Command("sleep", "600")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	ctx, cancel := context.WithCancel(t.Context())
+	var all []*doctor
+	for _, tt := range []struct {
+		after time.Duration
+		rank  int
+	}{{20 * time.Millisecond, 0}, {0, 0}, {20 * time.Millisecond, 1}} {
+		d, _ := nodeOf(t, "", lo)
+		d.taken, d.known, d.p.launch, d.p.spec.HangAfter = time.Time{}, []rendezvous.Partner{}, cmd.Process.Pid, tt.after
+		d.begin(ctx, &rendezvous.World{Rank: tt.rank, Self: rendezvous.Member{Addr: lo}})
+		d.mu.Lock()
+		d.known = []rendezvous.Partner{} // no store is asked
+		d.mu.Unlock()
+		all = append(all, d)
+	}
+	for end := time.Now().Add(30 * time.Second); !all[0].looked(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a command that does not move is not looked at")
+		}
+	}
+	cancel()
+	for i, d := range all {
+		d.p.wg.Wait()
+		if d.looked() != (i == 0) {
+			t.Errorf("case %d: looked is %v", i, d.looked())
+		}
 	}
 }

@@ -139,6 +139,9 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 				p.session.Finished(p.status)
 			}
 			p.watcher.memory() // it may be why
+			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
+				return launchEnded // it was the parent of the command
+			}
 			return "its command has ended"
 		case <-term:
 			if handedOff != nil {
@@ -215,8 +218,8 @@ func (p *companion) event(e rendezvous.Event) {
 	}
 }
 
-// killGrace is how long a command may take to end after SIGTERM, when --fail-fast ends it.
-const killGrace = 2 * time.Second
+// KillGrace is how long a command may take to end after SIGTERM, when --fail-fast or --on-hang ends it.
+const KillGrace = 2 * time.Second
 
 // failGrace is how long a command may run on after that of another node failed, before it is
 // said: as a rule the commands of all nodes end then.
@@ -268,7 +271,7 @@ func (p *companion) endCommand() {
 	started := process.Descendants(p.spec.Self.PID)
 	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGTERM, nil, 0)
 	select {
-	case <-time.After(killGrace):
+	case <-time.After(KillGrace):
 	case <-p.ctx.Done():
 	}
 	for _, pid := range slices.Concat(started, process.Descendants(p.spec.Self.PID)) {
@@ -295,7 +298,7 @@ func (p *companion) endOrphans() {
 	}
 	warned := map[int]bool{int(p.command.Load()): true}
 	grace := time.Now().Add(StopGrace)
-	for left := p.started(); len(left) > 0 && time.Since(grace) < killGrace; left = p.started() {
+	for left := p.started(); len(left) > 0 && time.Since(grace) < KillGrace; left = p.started() {
 		for pid, parent := range left {
 			_, child := left[parent]
 			switch {

@@ -105,7 +105,7 @@ func (s *Start) release(ctx context.Context) error {
 	if err != nil {
 		s.UI.Note("%v; starting anyway, but launch status does not show this node", err)
 	}
-	if s.Opt.Restarts == 0 {
+	if s.Opt.Restarts == 0 && !s.endsHung() {
 		s.comp = nil // the companion continues alone
 	}
 	return nil

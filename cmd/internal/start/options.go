@@ -28,6 +28,7 @@ type Options struct {
 	JoinTimeout  time.Duration
 	StartTimeout time.Duration
 	HangAfter    time.Duration
+	OnHang       string // --on-hang
 	LastCall     time.Duration
 	Restarts     int
 	Token        secret.Token // see token.go
@@ -74,6 +75,7 @@ func NewOptions() *Options {
 		JoinTimeout:  DefaultJoinTimeout,
 		StartTimeout: DefaultStartTimeout,
 		HangAfter:    DefaultHangAfter,
+		OnHang:       hangSay,
 		PortRange:    DefaultPortRange,
 		ReadAhead:    true,
 		Options:      measure.Options{Port: measure.DefaultPort, Memory: measure.MemoryAuto},
@@ -109,6 +111,11 @@ func (o *Options) Check(has map[string]bool) error {
 		return refuse("join-timeout", o.JoinTimeout.String(), "it must be above 0", "--join-timeout 90s, 10m or 1h30m")
 	case o.HangAfter < 0:
 		return refuse("hang-after", o.HangAfter.String(), "it must not be negative (0: off)", "--hang-after 2m")
+	case o.OnHang != hangSay && !o.EndsHung() && (o.OnHang != "" || o.Given["on-hang"]):
+		return exit.Errorf(exit.Usage, "%s is say or end, not %q", o.From("on-hang"), o.OnHang).Do("--on-hang end")
+	case o.EndsHung() && o.HangAfter == 0:
+		return exit.Errorf(exit.Config, "%s end and %s 0 exclude each other: nothing is watched", o.From("on-hang"),
+			o.From("hang-after")).Do("--on-hang end --hang-after 2m")
 	case o.StartTimeout < 0:
 		return refuse("start-timeout", o.StartTimeout.String(), "it must not be negative (0: no limit)", "--start-timeout 2m")
 	case o.LastCall < 0:

@@ -62,9 +62,11 @@ func (s *Start) attempt(ctx context.Context) (rendezvous.Fate, error) {
 	}()
 	s.wait.whileRunning(func(why string) { s.storeLost(run, why) })
 	defer s.wait.whileRunning(nil)
-	done := run.Done()
+	done, hung := run.Done(), s.hung(ctx, run)
 	for {
 		select {
+		case h := <-hung:
+			return rendezvous.Fate{}, s.endHung(ctx, run, h)
 		case <-done:
 			done = nil
 			if s.status = run.Status(); run.Interrupted() {

@@ -14,6 +14,7 @@ import (
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
+	"launch/diagnose/scene"
 	"launch/fabric/machine"
 	"launch/internal/exit"
 	"launch/internal/finding"
@@ -37,6 +38,8 @@ type Start struct {
 	Subcommand string          // the subcommand, such as "check"; "" for a start
 	Flags      map[string]bool // the flags of a start, and whether each takes a value
 	Pending    finding.Report  // findings about the command line that are not printed yet
+	// Bundle, if set, writes what all nodes have seen of a job that hangs, and returns the name of the file.
+	Bundle func(scenes []scene.Scene) (file string, err error)
 	// Hint, if set, adds to an error what a command that was not found may have meant.
 	Hint func(err error, command string) error
 
@@ -89,6 +92,8 @@ func (s *Start) byKind(ctx context.Context) error {
 		node = append(node, (*Start).planAlone, (*Start).handOver)
 	case again:
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).supervise)
+	case s.endsHung():
+		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).guard)
 	default:
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).handOver)
 	}
@@ -178,6 +183,8 @@ func (s *Start) possible(context.Context) error {
 	switch {
 	case s.Opt.Restarts > 0:
 		what = "--restarts"
+	case s.endsHung():
+		what = "--on-hang end"
 	case s.Job.Spares > 0:
 		what = "--spares"
 	case s.Job.Min > 0:
@@ -191,6 +198,9 @@ func (s *Start) possible(context.Context) error {
 	}
 	if !s.Job.Several() && s.Opt.Given["bench"] {
 		s.UI.Note("--bench measures between nodes, but this job has one node: nothing is measured")
+	}
+	if !s.Job.Several() && s.Opt.EndsHung() {
+		s.UI.Note("%s end watches jobs of several nodes, and this job has one: it is not watched", s.Opt.From("on-hang"))
 	}
 	return nil
 }
