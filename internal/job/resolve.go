@@ -72,7 +72,8 @@ func Resolve(in Input) (Job, error) {
 	r.keep()
 	r.decided()
 	r.uses()
-	return r.job, nil
+	r.rayAlone()
+	return r.job, r.spawns()
 }
 
 func (r *resolver) identity() error {

@@ -69,10 +69,10 @@ func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 		return l.torchrun(w, env)
 	case Mpirun:
 		return l.mpirun(w, plan, env), nil
-	case Accelerate, Lightning, DeepSpeed:
-		return l.place(w)
+	case Accelerate, Lightning, DeepSpeed, VLLM, SGLang, Ray:
+		return l.place(w, env)
 	default:
-		return l.program(w), l.CheckNodes(w.Nodes.V)
+		return l.program(w, env), l.CheckNodes(w.Nodes.V)
 	}
 }
 
@@ -92,7 +92,7 @@ func said(from, value string) Ask { return Ask{Value: value, From: from, Set: tr
 
 // program sets a plain program's identity in the variables that torch's env://
 // initialization reads: one process per node, or one per task.
-func (l Line) program(w World) Exec {
+func (l Line) program(w World, env []string) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
 	if w.Single {
 		return e
@@ -114,5 +114,21 @@ func (l Line) program(w World) Exec {
 			"the address of node rank 0, so that no name has to resolve"),
 		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "reserved for this job on node rank 0"),
 	}
+	if l.Spawns != "" && t.Size == 0 {
+		e.Set = e.Set[4:]
+		e.Unset = l.notSpawned(env)
+	}
 	return e
+}
+
+// notSpawned returns the variables that a library which starts the node's processes itself must not see: it
+// would take its process for one of those (lightning/fabric/plugins/environments/lightning.py).
+func (l Line) notSpawned(env []string) (out []setting.Var) {
+	for _, name := range []string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} {
+		if v, ok := lookup(env, name); ok {
+			out = append(out, identity(name, v, setting.Node, l.Spawns+" starts the processes of a node itself, unless "+
+				"this says that it is one of them"))
+		}
+	}
+	return out
 }
