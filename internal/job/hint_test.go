@@ -65,19 +65,22 @@ func aWorld(t *testing.T, line string, j Job) {
 
 // Each line of two nodes that people type makes a right world, or its hint does when it is pasted.
 func TestAHintIsRightWhenPasted(t *testing.T) {
-	files := map[string]string{"root/.cache/huggingface/accelerate/default_config.yaml": "num_machines: 1\nnum_processes: 8\n"}
+	files := map[string]string{
+		"root/.cache/huggingface/accelerate/default_config.yaml": "num_machines: 1\nnum_processes: 8\n"}
 	for _, line := range []string{
-		"accelerate launch t.py", "accelerate launch --cpu --num_processes 4 t.py", "accelerate launch --num_processes 3 t.py",
-		"accelerate launch --mpirun_hostfile h t.py", "accelerate launch --deepspeed_multinode_launcher pdsh t.py",
-		"accelerate launch --cpu --num_processes 3 t.py", "python -m accelerate.commands.launch --multi_gpu t.py",
-		"deepspeed --num_gpus 2 t.py --x 1", "deepspeed --num_nodes 2 --no_ssh t.py",
-		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py", "horovodrun -np 4 -H a:2,b:2 python t.py",
-		"colossalai run --num_nodes 2 --nproc_per_node 4 t.py", "dlrover-run --nnodes 2 --nproc_per_node 2 t.py",
-		"ft_launcher --nnodes 2 --nproc-per-node 2 t.py", "torchrun --standalone t.py", "torchrun --nnodes 2 t.py",
-		"vllm serve m", "vllm serve m -tp 16 --distributed-executor-backend ray", "vllm serve m -dp 4 --data-parallel-start-rank 2",
-		"vllm serve m -dp 4 --data-parallel-rank 0", "python -m vllm.entrypoints.openai.api_server --model m -tp 2",
-		"vllm serve m -tp 16 --nnodes 2", "sglang serve --model-path m", "python -m sglang.launch_server --model-path m --tp 2",
-		"ray start --head", "ray symmetric-run --min-nodes 2 -- python t.py", "fabric run t.py", "fabric run --num-nodes 2 t.py",
+		"accelerate launch t.py", "accelerate launch --cpu --num_processes 4 t.py",
+		"accelerate launch --num_processes 3 t.py", "accelerate launch --mpirun_hostfile h t.py",
+		"accelerate launch --deepspeed_multinode_launcher pdsh t.py", "accelerate launch --cpu --num_processes 3 t.py",
+		"python -m accelerate.commands.launch --multi_gpu t.py", "deepspeed --num_gpus 2 t.py --x 1",
+		"deepspeed --num_nodes 2 --no_ssh t.py", "torchx run -s local_cwd dist.ddp -j 2x2 --script t.py",
+		"horovodrun -np 4 -H a:2,b:2 python t.py", "colossalai run --num_nodes 2 --nproc_per_node 4 t.py",
+		"dlrover-run --nnodes 2 --nproc_per_node 2 t.py", "ft_launcher --nnodes 2 --nproc-per-node 2 t.py",
+		"torchrun --standalone t.py", "torchrun --nnodes 2 t.py", "vllm serve m",
+		"vllm serve m -tp 16 --distributed-executor-backend ray", "vllm serve m -dp 4 --data-parallel-start-rank 2",
+		"vllm serve m -dp 4 --data-parallel-rank 0", "vllm serve m -tp 16 --nnodes 2",
+		"python -m vllm.entrypoints.openai.api_server --model m -tp 2", "sglang serve --model-path m",
+		"python -m sglang.launch_server --model-path m --tp 2", "ray start --head",
+		"ray symmetric-run --min-nodes 2 -- python t.py", "fabric run t.py", "fabric run --num-nodes 2 t.py",
 		"python t.py",
 	} {
 		for name, with := range map[string]func(*Flags){

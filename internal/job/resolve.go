@@ -72,6 +72,7 @@ func Resolve(in Input) (Job, error) {
 	r.keep()
 	r.decided()
 	r.uses()
+	r.callsJAX()
 	r.rayAlone()
 	return r.job, r.spawns()
 }

@@ -13,6 +13,9 @@ import (
 // lightningUse is Lightning as a library in use.
 const lightningUse = "lightning"
 
+// jaxCall is a call in the script by which jax finds its processes alone.
+const jaxCall = "jax.distributed.initialize()"
+
 var (
 	comment  = regexp.MustCompile(`(?m)#.*$`)
 	numNodes = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
@@ -65,6 +68,14 @@ func (r *resolver) spawns() error {
 			Do("num_nodes=%s   # in the Trainer or Fabric of %s", nodes, script))
 	}
 	return nil
+}
+
+// callsJAX finds a script that leaves it to jax to find the other processes.
+func (r *resolver) callsJAX() {
+	if slices.Contains(r.job.Uses, "jax") && initializeJAX.MatchString(r.script()) {
+		r.job.Uses = append(r.job.Uses, jaxCall)
+		r.line.JAX, r.job.Line.JAX = true, true
+	}
 }
 
 // rayAlone warns about a script that starts a Ray on each node.

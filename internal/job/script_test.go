@@ -28,12 +28,14 @@ func TestLightningsScriptStartsTheProcesses(t *testing.T) {
 			t.Errorf("%s: %q %v", text, j.Line.Spawns, j.Notes)
 		}
 	}
-	bad := refused(t, scripted("python t.py", fabric+"Fabric(num_nodes=4)"), 78, "t.py has num_nodes=4, but the job has 2 nodes")
+	bad := refused(t, scripted("python t.py", fabric+"Fabric(num_nodes=4)"), 78,
+		"t.py has num_nodes=4, but the job has 2 nodes")
 	if bad.Fix != "num_nodes=2   # in t.py" {
 		t.Errorf("fix %q", bad.Fix)
 	}
 	for _, line := range []string{"python t.py --trainer.num_nodes 2", "./t.py num_nodes=2"} {
-		if j := resolve(t, scripted(line, fabric)); j.Line.Spawns == "" || noted(j, "job.command", "num_nodes") == finding.Warn {
+		j := resolve(t, scripted(line, fabric))
+		if j.Line.Spawns == "" || noted(j, "job.command", "num_nodes") == finding.Warn {
 			t.Errorf("%s: %q %v", line, j.Line.Spawns, j.Notes)
 		}
 	}
@@ -61,6 +63,21 @@ func TestAScriptThatStartsARayOnEachNodeIsNamed(t *testing.T) {
 		scripted("python t.py", "import torch")} {
 		if j := resolve(t, in); noted(j, "job.command", "Ray cluster") == finding.Warn {
 			t.Errorf("%v: %v", in.Argv, j.Notes)
+		}
+	}
+}
+
+func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
+	for text, want := range map[string]bool{
+		"import jax\njax.distributed.initialize()\n":             true,
+		"from jax import distributed\ndistributed.initialize( )": true,
+		"import jax\njax.distributed.initialize(a, 2, 0)\n":      false,
+		"import jax\n# jax.distributed.initialize()\n":           false,
+		"import torch\nx.distributed.initialize()\n":             false,
+	} {
+		j := resolve(t, scripted("python t.py", text))
+		if j.Line.JAX != want || slices.Contains(j.Uses, jaxCall) != want {
+			t.Errorf("%q: %v %v", text, j.Line.JAX, j.Uses)
 		}
 	}
 }

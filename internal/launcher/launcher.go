@@ -56,8 +56,9 @@ type Line struct {
 	Starter string `json:"starter,omitempty"`
 	// Spawns is a library of the script that starts the processes of its node itself: "Lightning".
 	Spawns string   `json:"spawns,omitempty"`
-	FT     bool     `json:"ft,omitempty"` // ft_launcher: torchrun with no rendezvous but c10d
-	Argv   []string `json:"argv"`         // as typed, prefixes included; never modified
+	JAX    bool     `json:"jax,omitempty"` // the script calls jax.distributed.initialize() without arguments
+	FT     bool     `json:"ft,omitempty"`  // ft_launcher: torchrun with no rendezvous but c10d
+	Argv   []string `json:"argv"`          // as typed, prefixes included; never modified
 
 	// At is the index in Argv of the launcher after all prefixes: torchrun, or the module of python -m.
 	At int `json:"at"`

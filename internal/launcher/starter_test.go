@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"launch/internal/exit"
+	"launch/internal/setting"
 )
 
 // twoNodes returns the world of a node of two.
@@ -61,10 +63,12 @@ func goldens() map[string]string {
 		"python3 -m sglang.launch_server --model-path m --tp 16 --nccl-init-addr h:1"://
 		"python3 -m sglang.launch_server --model-path m --tp 16" + sgl,
 		"sglang serve --model-path m --tp-size=2": "sglang serve --model-path m --tp-size=2" + sgl,
-		"ray start --block":                             "ray start --block" + ray,
-		"ray start --head --port 6379 --num-cpus 4":     "ray start{0: --head}{1:} --num-cpus 4" + strings.Replace(ray, " --head", "", 1),
-		"ray start --address=x:6379 --block":            "ray start --block" + ray,
-		"ray symmetric-run --num-cpus 2 -- python t.py": "ray symmetric-run --address=10.77.0.1:29500 --min-nodes=2 --num-cpus 2 -- python t.py",
+		"ray start --block": "ray start --block" + ray,
+		"ray start --head --port 6379 --num-cpus 4"://
+		"ray start{0: --head} --num-cpus 4" + strings.Replace(ray, " --head", "", 1),
+		"ray start --address=x:6379 --block": "ray start --block" + ray,
+		"ray symmetric-run --num-cpus 2 -- python t.py"://
+		"ray symmetric-run --address=10.77.0.1:29500 --min-nodes=2 --num-cpus 2 -- python t.py",
 	}
 }
 
@@ -205,7 +209,8 @@ func TestLightningInAScriptStartsTheProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(strings.Fields("NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500"), assignments(e.Set)); diff != "" {
+	want := strings.Fields("NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500")
+	if diff := cmp.Diff(want, assignments(e.Set)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"LOCAL_RANK=0"}, assignments(e.Unset)); diff != "" {
@@ -215,6 +220,33 @@ func TestLightningInAScriptStartsTheProcesses(t *testing.T) {
 	w.Task = Task{Rank: 1, Size: 4, Local: 1, LocalSize: 2}
 	if e, _ := l.Command(w, nil, nil); !slices.Contains(assignments(e.Set), "LOCAL_RANK=1") {
 		t.Errorf("a task of several on its node: %v", e.Set)
+	}
+}
+
+// jax.distributed.initialize() without arguments reads what Slurm would set, and no program sees it by accident.
+func TestJAXFindsItsProcessesByItself(t *testing.T) {
+	l := parse(t, "python t.py")
+	l.JAX = true
+	plan := []setting.Var{{Name: "JAX_LOCAL_DEVICE_IDS", Value: "0"}}
+	want := strings.Fields("SLURM_JOB_ID=0 SLURM_STEP_NODELIST=10.77.0.1 SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_LOCALID=0")
+	for _, tt := range []struct {
+		plan []setting.Var
+		env  []string
+		want []string
+	}{
+		{plan, nil, want},
+		{nil, []string{"JAX_LOCAL_DEVICE_IDS=0,1"}, want},
+		{nil, nil, nil}, // it would take one GPU of several
+		{plan, []string{"SLURM_JOB_ID=7"}, nil},
+		{plan, []string{"OMPI_MCA_orte_hnp_uri=1.0;tcp://h:1"}, nil},
+	} {
+		e, err := l.Command(twoNodes(1), tt.plan, tt.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, assignments(e.Set)[7:], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt, diff)
+		}
 	}
 }
 

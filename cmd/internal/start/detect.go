@@ -20,6 +20,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/outfile"
+	"launch/preflight"
 )
 
 // detect fills in the facts of this node, and what the plan is computed from.
@@ -128,14 +129,23 @@ func (s *Start) planInput(ctx context.Context) envgen.Input {
 		Mpirun: j.Line.Kind == launcher.Mpirun, MPI: j.MPI, Uses: j.Uses}
 	in.Torch = j.Line.Kind.Torch() || python(j.Line)
 	in.Script = j.Line.Inside || shell(j.Line)
-	if j.Vouch == job.Scheduled && j.Tasks.LocalSize < 2 {
-		in.World.Hosts = j.Hosts
+	if in.Tasks = j.Tasks.LocalSize > 1; !in.Tasks && s.Node.GPUs.Present {
+		in.Devices = devices(preflight.VisibleGPUs(preflight.Input{Job: j, Node: s.Node, Env: os.LookupEnv}))
 	}
 	if in.Mpirun {
 		in.World = s.mpirunWorld(ctx)
 	}
 	in.Files = readFiles(s.root(), envgen.Paths(in))
 	return in
+}
+
+// devices returns how many GPUs a process of the command may use; 0 where a slice of one makes that unclear.
+func devices(s preflight.Visible) int {
+	sliced := slices.ContainsFunc(s.Devices, func(d gpu.GPU) bool { return d.MIG == "on" || d.Err != "" })
+	if s.Others > 0 || sliced {
+		return 0
+	}
+	return s.Count()
 }
 
 // openStore returns the URLs of the store, if any program may use it.
