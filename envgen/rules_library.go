@@ -226,7 +226,7 @@ func frameworkRules() []rule {
 	return []rule{{
 		name: "NIXL_ETCD_ENDPOINTS", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
 		alone: "has no etcd (nixlbench: one on its own node)",
-		when:  program + ", and the store is an etcd that needs no key", value: "that etcd",
+		when:  program + ", and --store names an etcd that needs no key", value: "that etcd",
 		used: (*view).nixl, want: (*view).wantEtcd,
 	}, {
 		name: "NIXL_ETCD_NAMESPACE", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
@@ -255,7 +255,7 @@ func frameworkRules() []rule {
 
 func (v *view) wantEtcd() want {
 	if len(v.World.Store) == 0 {
-		return right("the job's store is unknown, or uses TLS with launch's own key")
+		return right("the job's store is unknown, is launch's own, or needs a key")
 	}
 	value := strings.Join(v.World.Store, ",")
 	return want{value: value, wrong: "NIXL would find no etcd, or nixlbench one on its own node",

@@ -148,19 +148,15 @@ func devices(s preflight.Visible) int {
 	return s.Count()
 }
 
-// openStore returns the URLs of the store, if any program may use it.
+// openStore returns the URLs of the store, if any program may use it: a store of launch's own has no keys but
+// those of jobs.
 func (s *Start) openStore() []string {
-	var urls []string
-	for _, e := range s.Job.Store.V.Endpoints {
-		if s.Job.Store.V.Embedded {
-			e = "http://" + e
-		}
-		if !strings.HasPrefix(e, "http://") || s.Opt.Token != "" && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
-			return nil
-		}
-		urls = append(urls, e)
+	closed := func(url string) bool { return !strings.HasPrefix(url, "http://") }
+	st := s.Job.Store.V
+	if st.Embedded || s.Opt.Access.User != "" || slices.ContainsFunc(st.Endpoints, closed) {
+		return nil
 	}
-	return urls
+	return st.Endpoints
 }
 
 // shell reports whether the program is a shell, or a script for one.

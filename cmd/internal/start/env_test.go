@@ -59,7 +59,7 @@ func TestTheCommandLearnsTheStoreOnlyIfAnyProgramMayUseIt(t *testing.T) {
 		j    job.Job
 		want []string
 	}{
-		{"embedded", anyone, embedded, []string{"http://h:29377"}},
+		{"embedded", anyone, embedded, nil},
 		{"external", anyone, external("http://e:2379"), []string{"http://e:2379"}},
 		{"external with TLS", anyone, external("https://e:2379"), nil},
 		{"external with a password", withUser, external("http://e:2379"), nil},
