@@ -74,6 +74,7 @@ func Resolve(in Input) (Job, error) {
 	r.uses()
 	r.callsJAX()
 	r.rayAlone()
+	r.shellLauncher()
 	return r.job, r.spawns()
 }
 

@@ -23,6 +23,50 @@ var (
 	initializeJAX = regexp.MustCompile(`\bdistributed\s*\.\s*initialize\s*\(\s*\)`)
 )
 
+// A launcher that a shell script starts, and the variables by which it may take its place from launch.
+var (
+	inShell = regexp.MustCompile(`(?m)(?:^|[;&|(]|\bexec\b)[ \t]*(?:\w+=\S*[ \t]+)*(?:python\S*[ \t]+-m[ \t]+)?` +
+		`(torchrun|torch\.distributed\.(?:run|launch)|ft_launcher|accelerate[ \t]+launch|deepspeed|fabric[ \t]+run|` +
+		`lightning[ \t]+run|torchx[ \t]+run|colossalai[ \t]+run|dlrover-run|horovodrun)(?:[ \t\\]|$)`)
+	fromLaunch = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b`)
+)
+
+// shellScript returns the name and the text of the shell script that the command runs, without comments.
+func (r *resolver) shellScript() (name, text string) {
+	l := r.line
+	if l.Kind != launcher.Program || l.Program >= len(l.Argv) || r.in.Root == nil {
+		return "", ""
+	}
+	for _, w := range l.Argv[l.Program:min(l.Program+3, len(l.Argv))] { // ./run.sh, bash run.sh, bash -e run.sh
+		if w == "-c" {
+			return "", ""
+		}
+		if strings.HasSuffix(w, ".sh") {
+			return w, comment.ReplaceAllString(head(r.in.Root, r.absolute(w)), "")
+		}
+	}
+	return "", ""
+}
+
+// shellLauncher warns about a shell script that starts a launcher which knows nothing of the other nodes.
+func (r *resolver) shellLauncher() {
+	if !r.job.Several() || r.job.Tasks.Size > 0 || r.in.Flags.As.Set {
+		return
+	}
+	script, text := r.shellScript()
+	m := inShell.FindStringSubmatch(text)
+	if m == nil || fromLaunch.MatchString(text) {
+		return
+	}
+	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").
+		Breaking("each node would train alone").
+		Do("put launch before %s in %s, and run the script without launch", m[1], script)
+	if strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx") {
+		f = f.Do("%s", r.paste("--as", "torchrun"))
+	}
+	r.note(f)
+}
+
 // script returns the text of the Python script that a plain program runs, without comments; "" if there is none.
 func (r *resolver) script() string {
 	l := r.line

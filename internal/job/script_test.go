@@ -81,3 +81,28 @@ func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
 		}
 	}
 }
+
+func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
+	const alone = "each node would train alone"
+	const torchrun = "launch --as torchrun --nnodes 2 --store h bash r.sh"
+	for text, want := range map[string]string{
+		"set -e\nexec torchrun --nproc-per-node 8 t.py\n":                 torchrun,
+		"OMP_NUM_THREADS=1 python3 -m torch.distributed.run t.py":         torchrun,
+		"cd x && accelerate launch \\\n  t.py":                            "put launch before accelerate launch in r.sh",
+		"torchrun --node_rank $NODE_RANK --master_addr $MASTER_ADDR t.py": "",
+		"# torchrun t.py\npython t.py":                                    "",
+		"pip install deepspeed\npython t.py --deepspeed ds.json":          "",
+	} {
+		in := two("bash r.sh").files(map[string]string{"w/r.sh": text})
+		in.Dir = "/w"
+		j := resolve(t, in)
+		i := slices.IndexFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone })
+		if (i >= 0) != (want != "") || i >= 0 && !strings.HasPrefix(j.Notes[i].Fix, want) {
+			t.Errorf("%q: %+v", text, j.Notes)
+		}
+		in.Flags.As = flagged("--as", "torchrun")
+		if j := resolve(t, in); slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone }) {
+			t.Errorf("--as torchrun, %q: %+v", text, j.Notes)
+		}
+	}
+}
