@@ -24,7 +24,7 @@ type World struct {
 	Master netip.AddrPort // where the job's own store listens on node rank 0; invalid before the rendezvous
 	Job    string         // the job's id
 	Store  []string       // URLs of the job's etcd, if a program may use it without a key
-	Hosts  []string       // the scheduler's hosts in the order of their ranks; empty without a scheduler
+	All    []netip.Addr   // the addresses of all nodes, in the order of their ranks; for TensorFlow alone
 }
 
 // Input is all that a plan depends on.
@@ -40,8 +40,11 @@ type Input struct {
 	// there is none or it is unknown.
 	MPI string
 	// Uses are libraries that the command names or its script imports: "jax", "tensorflow", "horovod", "nixl",
-	// "nvshmem", "ucx".
+	// "nvshmem", "ucx"; and calls: "jax.distributed.initialize()".
 	Uses []string
+
+	Tasks   bool // this node has several processes of the job
+	Devices int  // the NVIDIA GPUs that the only process of this node may use; 0: none, or unknown
 
 	// Files has the texts of those of Paths that exist, "" for a directory. nil: unknown, and no rule is about files.
 	Files map[string]string

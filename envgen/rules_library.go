@@ -3,7 +3,6 @@ package envgen
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -227,7 +226,7 @@ func frameworkRules() []rule {
 	return []rule{{
 		name: "NIXL_ETCD_ENDPOINTS", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
 		alone: "has no etcd (nixlbench: one on its own node)",
-		when:  program + ", and the store is an etcd that needs no key", value: "that etcd",
+		when:  program + ", and --store names an etcd that needs no key", value: "that etcd",
 		used: (*view).nixl, want: (*view).wantEtcd,
 	}, {
 		name: "NIXL_ETCD_NAMESPACE", scope: setting.Job, source: "ai-dynamo/nixl src/core/nixl_listener.cpp",
@@ -240,17 +239,23 @@ func frameworkRules() []rule {
 		used: func(v *view) bool { return v.uses("jax", "JAX_COORDINATOR_") && !v.Mpirun },
 		want: (*view).wantCoordinator,
 	}, {
+		name: "JAX_LOCAL_DEVICE_IDS", scope: setting.Node, source: "jax-ml/jax jax/_src/distributed.py",
+		alone: "takes one GPU for a process that Slurm has numbered, or is numbered like that",
+		when:  "the script calls jax.distributed.initialize() without arguments, once on each node",
+		value: "all GPUs of the node; 0 without a GPU",
+		used:  func(v *view) bool { return v.uses("jax.distributed.initialize()") && !v.Mpirun }, want: (*view).wantDevices,
+	}, {
 		name: "TF_CONFIG", scope: setting.Node,
 		source: "TensorFlow tf.distribute.cluster_resolver.TFConfigClusterResolver",
-		alone:  "trains on each node separately", when: program + ", and a scheduler lists the hosts",
-		value: "the hosts as workers, and this node's rank",
+		alone:  "trains on each node separately", when: program + ", and each node has one process",
+		value: "the addresses of all nodes as workers, each with the port of node rank 0, and this node's rank",
 		used:  func(v *view) bool { return v.uses("tensorflow", "TF_CONFIG") && !v.Mpirun }, want: (*view).wantTFConfig,
 	}}
 }
 
 func (v *view) wantEtcd() want {
 	if len(v.World.Store) == 0 {
-		return right("the job's store is unknown, or uses TLS with launch's own key")
+		return right("the job's store is unknown, is launch's own, or needs a key")
 	}
 	value := strings.Join(v.World.Store, ",")
 	return want{value: value, wrong: "NIXL would find no etcd, or nixlbench one on its own node",
@@ -272,28 +277,46 @@ func (v *view) wantCoordinator() want {
 		return right("the address of node rank 0 is known only at the start")
 	}
 	value := v.World.Master.String()
+	because := "it is node rank 0; call jax.distributed.initialize() without arguments in the script itself, or with " +
+		"num_processes=int(os.environ[\"WORLD_SIZE\"]) and process_id=int(os.environ[\"RANK\"]), for which JAX has no " +
+		"variables"
+	if v.uses("jax.distributed.initialize()") {
+		because = "it is node rank 0"
+	}
 	return want{value: value, wrong: "JAX finds the coordinator on its own only under Slurm, Open MPI and on TPUs",
-		because: "it is node rank 0; call jax.distributed.initialize with " +
-			"num_processes=int(os.environ[\"WORLD_SIZE\"]) and process_id=int(os.environ[\"RANK\"]), for which JAX " +
-			"has no variables",
-		seen: saw("rendezvous", value)}
+		because: because, seen: saw("rendezvous", value)}
 }
 
-// wantTFConfig is for TensorFlow, which needs the address of every node. Only a scheduler lists them.
-func (v *view) wantTFConfig() want {
-	port := int(v.World.Master.Port())
-	if !v.World.Master.IsValid() || port == 0 {
-		return right("the ranks of the nodes are known only at the start")
+func (v *view) wantDevices() want {
+	value := "0"
+	switch n := v.Devices; {
+	case n > 0:
+		for i := range n - 1 {
+			value += "," + strconv.Itoa(i+1)
+		}
+	case v.Tasks:
+		return right("the node has several processes, and JAX takes one GPU for each")
+	case v.gpuCount() != 0:
+		return right("the number of GPUs that the process may use is unknown")
 	}
-	if len(v.World.Hosts) != v.World.Nodes {
-		return right("it needs the address of every node: a node only learns that of rank 0, and no scheduler lists " +
-			"the others. MASTER_ADDR, RANK and WORLD_SIZE are set")
+	return want{value: value, wrong: "JAX would take one GPU of this node",
+		because: "one process has all of them", seen: saw("GPUs for the process", strconv.Itoa(v.Devices))}
+}
+
+// wantTFConfig is for TensorFlow, which needs the address of every node.
+func (v *view) wantTFConfig() want {
+	port := v.World.Master.Port()
+	switch {
+	case v.Tasks:
+		return right("the node has several processes, and TF_CONFIG lists one for each node")
+	case !v.World.Master.IsValid() || port == 0 || len(v.World.All) != v.World.Nodes:
+		return right("the addresses of the nodes are known only at the start")
 	}
 	type task struct {
 		Type  string `json:"type"`
 		Index int    `json:"index"`
 	}
-	workers := finding.Map(v.World.Hosts, func(h string) string { return net.JoinHostPort(h, strconv.Itoa(port)) })
+	workers := finding.Map(v.World.All, func(a netip.Addr) string { return netip.AddrPortFrom(a, port).String() })
 	b, err := json.Marshal(struct {
 		Cluster map[string][]string `json:"cluster"`
 		Task    task                `json:"task"`
@@ -302,6 +325,5 @@ func (v *view) wantTFConfig() want {
 		return right(err.Error())
 	}
 	return want{value: string(b), wrong: "TensorFlow would train on each node separately",
-		because: "the scheduler lists the hosts",
-		seen:    saw("the scheduler's hosts", strings.Join(v.World.Hosts, ", "))}
+		because: "these are the nodes of the job", seen: saw("rendezvous", strings.Join(workers, ", "))}
 }

@@ -286,8 +286,6 @@ func libraryCases() []planCase {
 		return in
 	}
 	vpn := machine(lo, eth0, tailscale0).ib("mlx5_0").with("NCCL_SOCKET_IFNAME", "=eth0")
-	tf := base.using("tensorflow").started()
-	tf.World.Rank, tf.World.Hosts = 1, []string{"a", "b"}
 	bnxt := base.rdma("bnxt_re0", "bnxt_en", "Ethernet", 400, "eth0", "fe80::1 v2 eth0", "10.0.0.5 v2 eth0")
 	ibgda := base.rdma("ibp1s0", "mlx5_core", "InfiniBand", 400, "").rdma("ibp2s0", "mlx5_core", "InfiniBand", 400, "")
 	return []planCase{
@@ -306,11 +304,6 @@ func libraryCases() []planCase {
 		{"nixlbench with an etcd of its own", base.using("nixl").started().with("NIXL_ETCD_ENDPOINTS", "http://e:2379"),
 			[]string{"NIXL_ETCD_ENDPOINTS=http://10.0.0.6:29377 kept http://e:2379"}},
 		{"nixlbench before the start", base.using("nixl"), nil},
-		{"JAX", base.using("jax").started(), []string{"JAX_COORDINATOR_ADDRESS=10.0.0.6:29500"}},
-		{"JAX before the start", base.using("jax"), nil},
-		{"TensorFlow", tf, []string{
-			`TF_CONFIG={"cluster":{"worker":["a:29500","b:29500"]},"task":{"type":"worker","index":1}}`}},
-		{"TensorFlow without a scheduler", base.using("tensorflow").started(), nil},
 		{"NVSHMEM not in use", machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0"), nil},
 		{"NVSHMEM on another interface",
 			machine(lo, bridge, eth0).with("NCCL_SOCKET_IFNAME", "=eth0").using("nvshmem"),
@@ -347,7 +340,7 @@ func libraryCases() []planCase {
 }
 
 func TestRules(t *testing.T) {
-	for _, tt := range slices.Concat(fabricCases(), libraryCases()) {
+	for _, tt := range slices.Concat(fabricCases(), libraryCases(), frameworkCases()) {
 		t.Run(tt.name, func(t *testing.T) {
 			plan := slices.DeleteFunc(Make(tt.in),
 				func(v setting.Var) bool { return v.Kept && v.Name == "NCCL_SOCKET_IFNAME" })
@@ -361,7 +354,7 @@ func TestRules(t *testing.T) {
 // Every rule is right somewhere, and says why, from what and by whose word.
 func TestEveryRuleHasAReasonAndEvidence(t *testing.T) {
 	ins := []Input{machine(lo, bridge, eth0).named("127.0.1.1"), machine(lo, docker0, eth0).mpirun()}
-	for _, c := range slices.Concat(fabricCases(), libraryCases()) {
+	for _, c := range slices.Concat(fabricCases(), libraryCases(), frameworkCases()) {
 		ins = append(ins, c.in)
 	}
 	set := map[string]bool{}

@@ -223,8 +223,8 @@ func (r *resolver) fit() error {
 // noCount refuses a setting for several nodes without the number of nodes: a world
 // of one would be a surprise.
 func (r *resolver) noCount(what string) error {
-	if r.line.Refused() {
-		return r.fits(2)
+	if _, high, err := launcher.ParseNNodes(r.typedNodes()); err == nil && high > 1 && r.line.CheckNodes(high) != nil {
+		return r.fits(high)
 	}
 	e := contradiction(r.with("--nnodes", r.typedNodes()), "%s, but the number of nodes is not set", what)
 	if r.job.Index.From.Name == completionIndex {

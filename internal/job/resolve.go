@@ -72,7 +72,10 @@ func Resolve(in Input) (Job, error) {
 	r.keep()
 	r.decided()
 	r.uses()
-	return r.job, nil
+	r.callsJAX()
+	r.rayAlone()
+	r.shellLauncher()
+	return r.job, r.spawns()
 }
 
 func (r *resolver) identity() error {

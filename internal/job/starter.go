@@ -16,36 +16,41 @@ import (
 // fits checks the line against the number of nodes. The error has a line to type.
 func (r *resolver) fits(nodes int) error {
 	err := r.line.CheckNodes(nodes)
-	if err != nil && r.line.Refused() {
-		return r.instead(err)
+	if err == nil {
+		return nil
 	}
-	return err
-}
-
-// instead adds the line to type in place of a refused one.
-func (r *resolver) instead(err error) error {
+	argv, once, program := r.line.Instead(nodes)
 	e, ok := errors.AsType[*exit.Error](err)
-	if !ok {
+	if !ok || argv == nil {
 		return err
 	}
-	argv, once := r.line.Instead()
-	if once {
-		e.Fix = launcher.Quote(append([]string{"launch"}, argv...)) + "   # once, on the head node"
-		return e
+	e.Fix = r.insteadOf(argv, once)
+	if program {
+		e.Fix += "   # or --as program, if each node runs it as typed"
 	}
-	var flags []string
-	if !r.in.Flags.NNodes.Set && !r.sched.nodes.Set {
-		flags = append(flags, "--nnodes", r.typedNodes())
-	}
-	if !r.in.Flags.Store.Set && !r.sched.host.Set {
-		flags = append(flags, "--store", "HOST")
-	}
-	e.Fix = r.pasteOf(argv, flags...) + "   # or --as program, if each node runs it as typed"
 	return e
 }
 
+// insteadOf returns the line to paste with another command.
+func (r *resolver) insteadOf(argv []string, once bool) string {
+	if once {
+		return launcher.Quote(append([]string{"launch"}, argv...)) + "   # once, on the head node"
+	}
+	var flags []string
+	if again, err := launcher.Parse(argv, ""); err == nil && again.NNodes.Set { // the line has it
+	} else if !r.in.Flags.NNodes.Set && !r.sched.nodes.Set {
+		flags = append(flags, "--nnodes", r.typedNodes())
+	}
+	if !r.in.Flags.Store.Set && !r.sched.host.Set && !r.line.MasterAddr.Set && !r.line.Endpoint.Set {
+		flags = append(flags, "--store", "HOST")
+	}
+	return r.pasteOf(argv, flags...)
+}
+
 // nodeOptions returns the options by which launchers take the number of nodes.
-func nodeOptions() []string { return []string{"--nnodes", "--num-nodes", "--num-machines"} }
+func nodeOptions() []string {
+	return []string{"--nnodes", "--num-nodes", "--num-machines", "--min-nodes"}
+}
 
 // typedNodes returns the number of nodes that the command has in an option of its own; 4, as an example,
 // if it has none.
@@ -124,7 +129,8 @@ func (r *resolver) total(nodes int) error {
 	if nodes < 2 || !ok || r.perMachines == strconv.Itoa(nodes) {
 		return nil
 	}
-	return contradiction("--num_processes "+strconv.Itoa(8*nodes)+"   # the total, 8 on each node",
+	argv := slices.Insert(slices.Clone(r.line.Argv), r.line.At+1, "--num_processes", strconv.Itoa(8*nodes))
+	return contradiction(r.insteadOf(argv, false)+"   # the total, 8 on each node",
 		"%s has num_processes %s for num_machines %s, but the job has %d nodes", file, r.line.NP.Value, r.perMachines, nodes)
 }
 

@@ -16,7 +16,8 @@ import (
 func libraries() map[string]string {
 	return map[string]string{
 		"jax": "jax", "flax": "jax", "tensorflow": "tensorflow", "horovod": "horovod", "horovodrun": "horovod",
-		"nixl": "nixl", "nixlbench": "nixl",
+		"nixl": "nixl", "nixlbench": "nixl", "ray": "ray",
+		"lightning": lightningUse, "pytorch_lightning": lightningUse, "lightning_fabric": lightningUse,
 		"nvshmem": "nvshmem", "deep_ep": "nvshmem", "ucp": "ucx", "ucxx": "ucx", "ucx_perftest": "ucx",
 	}
 }

@@ -131,5 +131,5 @@ func (l Line) accelerateVars(w World) []setting.Var {
 		return nil
 	}
 	w.Task = Task{}
-	return l.program(w).Set
+	return l.program(w, nil, nil).Set
 }

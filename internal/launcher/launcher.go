@@ -19,6 +19,9 @@ const (
 	Accelerate Kind = "accelerate" // accelerate launch
 	Lightning  Kind = "lightning"  // fabric run, lightning run model
 	DeepSpeed  Kind = "deepspeed"  // deepspeed
+	VLLM       Kind = "vllm"       // vllm serve
+	SGLang     Kind = "sglang"     // sglang.launch_server, sglang serve
+	Ray        Kind = "ray"        // ray start, ray symmetric-run
 	Program    Kind = "program"    // anything else: one process per node, or one of a node's tasks
 )
 
@@ -50,9 +53,12 @@ type PrefixEnv struct {
 type Line struct {
 	Kind Kind `json:"kind"`
 	// Starter is a known launcher of several nodes other than torchrun and mpirun ("torchx run").
-	Starter string   `json:"starter,omitempty"`
-	FT      bool     `json:"ft,omitempty"` // ft_launcher: torchrun with no rendezvous but c10d
-	Argv    []string `json:"argv"`         // as typed, prefixes included; never modified
+	Starter string `json:"starter,omitempty"`
+	// Spawns is a library of the script that starts the processes of its node itself: "Lightning".
+	Spawns string   `json:"spawns,omitempty"`
+	JAX    bool     `json:"jax,omitempty"` // the script calls jax.distributed.initialize() without arguments
+	FT     bool     `json:"ft,omitempty"`  // ft_launcher: torchrun with no rendezvous but c10d
+	Argv   []string `json:"argv"`          // as typed, prefixes included; never modified
 
 	// At is the index in Argv of the launcher after all prefixes: torchrun, or the module of python -m.
 	At int `json:"at"`

@@ -69,10 +69,10 @@ func (l Line) Command(w World, plan []setting.Var, env []string) (Exec, error) {
 		return l.torchrun(w, env)
 	case Mpirun:
 		return l.mpirun(w, plan, env), nil
-	case Accelerate, Lightning, DeepSpeed:
-		return l.place(w)
+	case Accelerate, Lightning, DeepSpeed, VLLM, SGLang, Ray:
+		return l.place(w, env)
 	default:
-		return l.program(w), l.CheckNodes(w.Nodes.V)
+		return l.program(w, plan, env), l.CheckNodes(w.Nodes.V)
 	}
 }
 
@@ -92,7 +92,7 @@ func said(from, value string) Ask { return Ask{Value: value, From: from, Set: tr
 
 // program sets a plain program's identity in the variables that torch's env://
 // initialization reads: one process per node, or one per task.
-func (l Line) program(w World) Exec {
+func (l Line) program(w World, plan []setting.Var, env []string) Exec {
 	e := Exec{Argv: slices.Clone(l.Argv)}
 	if w.Single {
 		return e
@@ -114,5 +114,48 @@ func (l Line) program(w World) Exec {
 			"the address of node rank 0, so that no name has to resolve"),
 		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "reserved for this job on node rank 0"),
 	}
+	if l.Spawns != "" && t.Size == 0 {
+		e.Set = e.Set[4:]
+		e.Unset = l.notSpawned(env)
+	}
+	if l.JAX && t.Size == 0 {
+		e.Set = append(e.Set, jaxVars(w, plan, env)...)
+	}
 	return e
+}
+
+// jaxVars returns the variables by which jax.distributed.initialize() finds its processes: of all that a
+// program can set, jax reads only those of Slurm (jax/_src/clusters/slurm_cluster.py), here with the place of
+// this node. jax then takes one GPU, unless JAX_LOCAL_DEVICE_IDS says which.
+func jaxVars(w World, plan []setting.Var, env []string) []setting.Var {
+	for _, name := range []string{"SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri"} { // jax finds its processes alone
+		if _, ok := lookup(env, name); ok {
+			return nil
+		}
+	}
+	const devices = "JAX_LOCAL_DEVICE_IDS"
+	if _, ok := lookup(env, devices); !ok && !slices.ContainsFunc(plan,
+		func(v setting.Var) bool { return v.Name == devices }) {
+		return nil
+	}
+	const why = "jax.distributed.initialize() reads no other variables than Slurm's for this"
+	return []setting.Var{
+		identity("SLURM_JOB_ID", "0", setting.Job, why),
+		identity("SLURM_STEP_NODELIST", w.MasterAddr, setting.Job, why),
+		identity("SLURM_NTASKS", w.Nodes.String(), setting.Job, why),
+		identity("SLURM_PROCID", w.NodeRank.String(), setting.Node, why),
+		identity("SLURM_LOCALID", "0", setting.Node, why),
+	}
+}
+
+// notSpawned returns the variables that a library which starts the node's processes itself must not see: it
+// would take its process for one of those (lightning/fabric/plugins/environments/lightning.py).
+func (l Line) notSpawned(env []string) (out []setting.Var) {
+	for _, name := range []string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} {
+		if v, ok := lookup(env, name); ok {
+			out = append(out, identity(name, v, setting.Node, l.Spawns+" starts the processes of a node itself, unless "+
+				"this says that it is one of them"))
+		}
+	}
+	return out
 }

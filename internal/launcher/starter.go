@@ -3,7 +3,6 @@ package launcher
 import (
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"launch/internal/exit"
@@ -20,7 +19,11 @@ type starter struct {
 
 	// the options with the number of nodes, the node rank, and the address and port of node rank 0
 	nodes, rank, addr, port string
-	options                 func() []torchOption // all of its options
+	// addr has the port too, as HOST:PORT, where port is ""
+	options func() []torchOption // all of its options
+	// a server: its options may be before and after the model, options has only those that launch reads, and
+	// those of launch go to the end, with dashes
+	server bool
 
 	alone string // what happens where each node runs the line; "": launch sets the options
 	once  bool   // its replacement is mpirun, once on the head node, and not torchrun
@@ -29,6 +32,7 @@ type starter struct {
 // starters returns the known launchers, a file for each that launch can place.
 func starters() []starter {
 	return []starter{accelerate(), accelerateAlias(), fabricRun(), lightningRun(), deepspeed(),
+		vllm(), vllmServer(), sglang(), sglangServe(), rayStart(), raySymmetric(),
 		{names: "torchx torchx.cli", sub: "run", title: "torchx run",
 			alone: "torchx run starts or submits the whole job, so each node would train alone"},
 		{names: "horovodrun horovod.runner.launch", title: "horovodrun", once: true,
@@ -92,19 +96,17 @@ func (k Kind) Torch() bool { return k != Program && k != Mpirun }
 // parseStarter parses the options of a launcher that launch can place.
 func (l *Line) parseStarter() error {
 	s, _ := l.starter()
+	if s.server {
+		l.parseServer(s)
+		return nil
+	}
 	p := argparser{words: l.Argv[l.At+1:], base: l.At + 1, table: s.options(), title: s.title}
 	rest, err := p.parse()
 	if err != nil {
 		return err
 	}
 	l.Options, l.Rest, l.Notes = p.out, rest, append(l.Notes, p.notes...)
-	asks := map[string]*Ask{s.nodes: &l.NNodes, s.rank: &l.NodeRank, s.addr: &l.MasterAddr, s.port: &l.MasterPort,
-		"num_processes": &l.NP, "hostfile": &l.Hostfile}
-	for _, o := range l.Options { // the last one counts
-		if ask := asks[o.Name]; ask != nil {
-			*ask = said(s.title+" --"+o.Name, o.Value)
-		}
-	}
+	l.ask(s)
 	has := func(names ...string) bool { return slices.ContainsFunc(names, l.has) }
 	switch {
 	case has("help"):
@@ -116,64 +118,35 @@ func (l *Line) parseStarter() error {
 	return nil
 }
 
+// ask takes from the options what they say about the job.
+func (l *Line) ask(s starter) {
+	asks := map[string]*Ask{s.nodes: &l.NNodes, s.rank: &l.NodeRank, s.addr: &l.MasterAddr, s.port: &l.MasterPort,
+		"num_processes": &l.NP, "hostfile": &l.Hostfile}
+	if s.port == "" {
+		asks[s.addr] = &l.Endpoint
+	}
+	for _, o := range l.Options { // the last one counts
+		if ask := asks[o.Name]; ask != nil && o.Name != "" {
+			*ask = said(s.title+" "+s.flag(o.Name), o.Value)
+		}
+	}
+}
+
+// flag returns an option as the launcher spells it.
+func (s starter) flag(dest string) string {
+	if s.server {
+		dest = strings.ReplaceAll(dest, "_", "-")
+	}
+	return "--" + dest
+}
+
 // has reports whether the line has an option.
 func (l Line) has(dest string) bool {
 	return slices.ContainsFunc(l.Options, func(o Option) bool { return o.Name == dest })
 }
 
-// Refused reports whether several nodes cannot run the line: each would train alone.
-func (l Line) Refused() bool { return l.checkAlone() != nil }
-
-func (l Line) checkAlone() error {
-	s, ok := l.starter()
-	switch {
-	case !ok || l.Inside:
-		return nil
-	case s.kind == DeepSpeed:
-		return l.checkDeepSpeed()
-	case s.alone != "":
-		return exit.Errorf(exit.Config, "launch runs the command on each node, but %s", s.alone)
-	}
-	return nil
-}
-
-// Instead returns the line to type in place of a refused one. once: on one node, without the flags for
-// several.
-func (l Line) Instead() (argv []string, once bool) {
-	s, _ := l.starter()
-	words := l.Argv[l.At+1:]
-	if s.once {
-		return slices.Concat(l.Argv[:l.Program], []string{"mpirun"}, words), true
-	}
-	each := "8"
-	for i, w := range words {
-		name, value, attached := strings.Cut(strings.ReplaceAll(w, "_", "-"), "=")
-		if !attached && i+1 < len(words) {
-			value = words[i+1]
-		}
-		if _, err := strconv.Atoi(value); err == nil && slices.Contains(perNode(), name) {
-			each = value
-		}
-	}
-	argv = slices.Concat(l.Argv[:l.Program], []string{"torchrun", "--nproc-per-node", each})
-	i := slices.IndexFunc(words, func(w string) bool { return strings.HasSuffix(w, ".py") })
-	if i < 0 {
-		return append(argv, "train.py"), false
-	}
-	argv, rest := append(argv, words[i]), words[i+1:]
-	if len(rest) > 0 && rest[0] == "--" { // torchx
-		rest = rest[1:]
-	}
-	return append(argv, rest...), false
-}
-
-// perNode returns the options of all launchers with the number of processes on a node.
-func perNode() []string {
-	return []string{"--nproc-per-node", "--num-gpus", "--num-accelerators", "--devices"}
-}
-
 // place gives the launcher its place in a world.
-func (l Line) place(w World) (Exec, error) {
+func (l Line) place(w World, env []string) (Exec, error) {
 	if w.Single {
 		return Exec{Argv: slices.Clone(l.Argv)}, nil
 	}
@@ -182,7 +155,7 @@ func (l Line) place(w World) (Exec, error) {
 	}
 	s, _ := l.starter()
 	addr := w.MasterAddr
-	if l.Kind != DeepSpeed && !l.has("cpu") { // torchrun joins address and port
+	if s.port == "" || l.Kind != DeepSpeed && !l.has("cpu") { // torchrun joins address and port
 		addr = bracketed(addr)
 	}
 	settings := []option{
@@ -191,45 +164,73 @@ func (l Line) place(w World) (Exec, error) {
 		{s.addr, addr, "the address of node rank 0, so that no name has to resolve"},
 		{s.port, w.MasterPort.String(), "reserved for this job on node rank 0"},
 	}
+	if s.port == "" {
+		settings[2].value, settings = addr+":"+w.MasterPort.String(), settings[:3]
+	}
 	var set []setting.Var
+	var drop []string
 	switch l.Kind {
 	case Accelerate:
-		more := l.accelerateSettings(w)
-		settings = append(settings, more...)
+		settings = append(settings, l.accelerateSettings(w)...)
 		set = l.accelerateVars(w)
 	case DeepSpeed:
 		settings = l.deepspeedSettings(settings)
+	case VLLM:
+		settings, drop = l.vllmSettings(w, settings)
+		set = hostVar("VLLM_HOST_IP", w, env)
+	case SGLang:
+		set = hostVar("SGLANG_HOST_IP", w, env)
+	case Ray:
+		settings, drop = l.raySettings(w)
 	}
-	e := l.withOptions(settings)
+	e := l.withOptions(settings, drop...)
 	e.Set = set
 	return e, nil
 }
 
-// withOptions returns the line with the settings right after the launcher. An option that the user has
-// set to the same value stays.
-func (l Line) withOptions(settings []option) Exec {
+// hostVar returns a variable with this node's address, unless the user has set it.
+func hostVar(name string, w World, env []string) []setting.Var {
+	if v, _ := lookup(env, name); v != "" {
+		return nil
+	}
+	return []setting.Var{identity(name, w.Addr, setting.Node, "the address of this node for the others; without it "+
+		"the first route decides")}
+}
+
+// withOptions returns the line with the settings right after the launcher, or at the end for a server, and
+// without the options of drop. An option that the user has set to the same value stays.
+func (l Line) withOptions(settings []option, dropped ...string) Exec {
 	var e Exec
 	var ours []string
+	s, _ := l.starter()
 	drop := map[int]bool{}
-	for _, s := range settings {
-		if l.asked(s.dest, nil) == s.value && l.has(s.dest) {
+	for _, o := range settings {
+		if l.asked(o.dest, nil) == o.value && l.has(o.dest) {
 			continue
 		}
-		word := "--" + s.dest
-		if s.value != "" {
-			word += "=" + s.value
+		word := s.flag(o.dest)
+		if o.value != "" {
+			word += "=" + o.value
 		}
 		e.Changes = append(e.Changes,
-			Change{Old: strings.Join(l.mark(s.dest, drop), " "), New: word, Reason: s.reason})
+			Change{Old: strings.Join(l.mark(o.dest, drop), " "), New: word, Reason: o.reason})
 		ours = append(ours, word)
+	}
+	for _, dest := range dropped {
+		if old := l.mark(dest, drop); old != nil {
+			e.Changes = append(e.Changes, Change{Old: strings.Join(old, " "), Reason: "not for this node"})
+		}
 	}
 	for i, w := range l.Argv {
 		if !drop[i] {
 			e.Argv = append(e.Argv, w)
 		}
-		if i == l.At {
+		if i == l.At && l.Rest < len(l.Argv) {
 			e.Argv = append(e.Argv, ours...)
 		}
+	}
+	if l.Rest == len(l.Argv) {
+		e.Argv = append(e.Argv, ours...)
 	}
 	return e
 }

@@ -2,13 +2,16 @@ package launcher
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"launch/internal/exit"
+	"launch/internal/setting"
 )
 
 // twoNodes returns the world of a node of two.
@@ -25,6 +28,9 @@ func goldens() map[string]string {
 		"--rdzv_conf=is_host=H,read_timeout=600 --local_addr=A "
 	const deep = "--node_rank=R --master_addr=10.77.0.1 --master_port=29500 --no_ssh "
 	const light = "--num_nodes=2 --node_rank=R --main_address=10.77.0.1 --main_port=29500 "
+	const server = " --nnodes=2 --node-rank=R --master-addr=10.77.0.1 --master-port=29500"
+	const sgl = " --nnodes=2 --node-rank=R --dist-init-addr=10.77.0.1:29500"
+	const ray = "{0: --head --port=29500}{1: --address=10.77.0.1:29500} --node-ip-address=A "
 	return map[string]string{
 		"accelerate launch --multi_gpu --num_processes 16 t.py --num_machines 9"://
 		"accelerate launch " + placed + static + "--multi_gpu --num_processes 16 t.py --num_machines 9",
@@ -48,18 +54,48 @@ func goldens() map[string]string {
 		"fabric run --devices 2 --num-nodes 2 t.py": "fabric run " + strings.TrimPrefix(light, "--num_nodes=2 ") +
 			"--devices 2 --num-nodes 2 t.py",
 		"lightning run model --accelerator cpu t.py": "lightning run model " + light + "--accelerator cpu t.py",
+		"vllm serve m -tp 8 -pp=2 --port 8000":       "vllm serve m -tp 8 -pp=2 --port 8000" + server + "{0:}{1: --headless}",
+		"vllm serve m --data_parallel_size 16 --headless --node-rank 0 --nnodes=2": //
+		"vllm serve m --data_parallel_size 16{0: --node-rank 0}{1: --headless} --nnodes=2" +
+			"{1: --node-rank=1} --master-addr=10.77.0.1 --master-port=29500 --data-parallel-address=10.77.0.1",
+		"vllm serve m -dp 2 --data-parallel-hybrid-lb": "vllm serve m -dp 2 --data-parallel-hybrid-lb" + server +
+			" --data-parallel-address=10.77.0.1",
+		"python3 -m sglang.launch_server --model-path m --tp 16 --nccl-init-addr h:1"://
+		"python3 -m sglang.launch_server --model-path m --tp 16" + sgl,
+		"sglang serve --model-path m --tp-size=2": "sglang serve --model-path m --tp-size=2" + sgl,
+		"ray start --block": "ray start --block" + ray,
+		"ray start --head --port 6379 --num-cpus 4"://
+		"ray start{0: --head} --num-cpus 4" + strings.Replace(ray, " --head", "", 1),
+		"ray start --address=x:6379 --block": "ray start --block" + ray,
+		"ray symmetric-run --num-cpus 2 -- python t.py"://
+		"ray symmetric-run --address=10.77.0.1:29500 --min-nodes=2 --num-cpus 2 -- python t.py",
 	}
+}
+
+// onNode returns a golden for a node rank: {0:words} is for node rank 0 alone.
+func onNode(golden string, w World) string {
+	h := map[int]string{0: "1", 1: "0"}[w.NodeRank.V]
+	for rank := range 2 {
+		mark := "{" + Known(rank).String() + ":"
+		for strings.Contains(golden, mark) {
+			before, rest, _ := strings.Cut(golden, mark)
+			words, after, _ := strings.Cut(rest, "}")
+			if rank != w.NodeRank.V {
+				words = ""
+			}
+			golden = before + words + after
+		}
+	}
+	return strings.NewReplacer("=R ", "="+w.NodeRank.String()+" ", "=A ", "="+w.Addr+" ", "=H,", "="+h+",").
+		Replace(golden + " ")
 }
 
 func TestALauncherGetsItsPlaceOnBothNodes(t *testing.T) {
 	for line, want := range goldens() {
 		for rank := range 2 {
 			w := twoNodes(rank)
-			h := map[int]string{0: "1", 1: "0"}[rank]
-			want := strings.NewReplacer("=R ", "="+w.NodeRank.String()+" ", "=A ", "="+w.Addr+" ", "=H,", "="+h+",").
-				Replace(want)
 			e := command(t, line, w)
-			if diff := cmp.Diff(want, strings.Join(e.Argv, " ")); diff != "" {
+			if diff := cmp.Diff(strings.Fields(onNode(want, w)), e.Argv); diff != "" {
 				t.Errorf("%s, node rank %d (-want +got):\n%s", line, rank, diff)
 			}
 			if e := command(t, line, World{Nodes: Known(1), Single: true}); strings.Join(e.Argv, " ") != line {
@@ -78,6 +114,9 @@ func TestAccelerateGetsVariablesUnlessItStartsTorchrun(t *testing.T) {
 			"NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
 		"accelerate launch --multi_gpu --num_processes 2 t.py": "",
 		"fabric run t.py":         "",
+		"vllm serve m -tp 2":      "VLLM_HOST_IP=10.77.0.2",
+		"sglang serve --tp 2":     "SGLANG_HOST_IP=10.77.0.2",
+		"ray start":               "",
 		"deepspeed -H hosts t.py": "",
 	} {
 		var got []string
@@ -108,6 +147,11 @@ func TestLinesThatMakeNoWorldOfTwoNodesAreErrors(t *testing.T) {
 		"horovodrun -np 4 -H a:2,b:2 python t.py":                     "a job of its own",
 		"colossalai run --nproc_per_node 2 t.py":                      "each node would train alone",
 		"dlrover-run --nnodes 2 --nproc_per_node 2 t.py":              "each node would train alone",
+		"vllm serve m": "1 processes by its sizes",
+		"vllm serve m -tp 16 --distributed-executor-backend ray": "on the head of a Ray cluster",
+		"vllm serve m -dp 4 --data-parallel-start-rank 2":        "differ by node",
+		"python -m vllm.entrypoints.openai.api_server --model m": "no --headless",
+		"sglang serve --model-path m --tp 1":                     "1 processes by its sizes",
 	} {
 		l := parse(t, line)
 		_, err := l.Command(twoNodes(0), nil, nil)
@@ -115,7 +159,7 @@ func TestLinesThatMakeNoWorldOfTwoNodesAreErrors(t *testing.T) {
 		if !ok || bad.Code != 78 && bad.Code != 64 || !strings.Contains(bad.What, want) {
 			t.Errorf("%s: %v, want an error with %q", line, err, want)
 		}
-		if ok && bad.Fix == "" && !l.Refused() {
+		if argv, _, _ := l.Instead(2); ok && bad.Fix == "" && argv == nil {
 			t.Errorf("%s: the error has no fix: %v", line, bad)
 		}
 		if e := command(t, line, World{Nodes: Known(1), Single: true}); strings.Join(e.Argv, " ") != line {
@@ -124,32 +168,10 @@ func TestLinesThatMakeNoWorldOfTwoNodesAreErrors(t *testing.T) {
 	}
 }
 
-func TestARefusedLineHasAReplacement(t *testing.T) {
-	for line, want := range map[string]string{
-		"deepspeed --num_gpus 2 t.py --deepspeed c.json":              "torchrun --nproc-per-node 2 t.py --deepspeed c.json",
-		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py -- -x": "torchrun --nproc-per-node 8 t.py -x",
-		"nice colossalai run --nproc_per_node=4 t.py":                 "nice torchrun --nproc-per-node 4 t.py",
-		"dlrover-run --nnodes 2 -m mod":                               "torchrun --nproc-per-node 8 train.py",
-		"horovodrun -np 4 -H a:2,b:2 python t.py":                     "mpirun -np 4 -H a:2,b:2 python t.py",
-	} {
-		l := parse(t, line)
-		argv, once := l.Instead()
-		if got := strings.Join(argv, " "); got != want || once != strings.HasPrefix(want, "mpirun") {
-			t.Errorf("%s: %q, want %q", line, got, want)
-		}
-	}
-}
-
 // No known launcher starts a world on each of two nodes in silence: its line gets the number of nodes and
-// the node rank, or an error.
+// a place of its own, or an error.
 func TestNoKnownLauncherMakesWorldsOfOne(t *testing.T) {
-	placed := slices.Collect(func(yield func(string) bool) {
-		for line := range goldens() {
-			if !yield(line) {
-				return
-			}
-		}
-	})
+	placed := slices.Collect(maps.Keys(goldens()))
 	for _, s := range starters() {
 		for name := range strings.FieldsSeq(s.names) {
 			typed := name
@@ -157,19 +179,86 @@ func TestNoKnownLauncherMakesWorldsOfOne(t *testing.T) {
 				typed = "python -m " + name
 			}
 			line := strings.TrimSpace(typed+" "+s.sub) + " t.py"
+			if s.kind == Ray {
+				line = strings.Replace(line, "t.py", "-- t.py", 1)
+			}
 			one, err := parse(t, line).Command(twoNodes(0), nil, nil)
 			if err != nil {
 				continue
 			}
 			two := command(t, line, twoNodes(1))
 			text := strings.Join(two.Argv, " ")
-			if !strings.Contains(text, "--"+s.nodes+"=2") || !strings.Contains(text, "--"+s.rank+"=1") ||
-				slices.Equal(one.Argv, two.Argv) {
+			address := strings.Contains(text, "10.77.0.1")
+			counted := s.nodes == "" || strings.Contains(text, s.flag(s.nodes)+"=2")
+			ranked := s.rank == "" || strings.Contains(text, s.flag(s.rank)+"=1") && !slices.Equal(one.Argv, two.Argv)
+			if !address || !counted || !ranked {
 				t.Errorf("%s: %q and %q", line, one.Argv, two.Argv)
 			}
 		}
 		if s.alone == "" && !slices.ContainsFunc(placed, func(line string) bool { return parse(t, line).Kind == s.kind }) {
 			t.Errorf("%s has no golden", s.title)
+		}
+	}
+}
+
+// A library that starts the processes of its node itself must not take its process for one of them.
+func TestLightningInAScriptStartsTheProcesses(t *testing.T) {
+	l := parse(t, "python t.py")
+	l.Spawns = "Lightning"
+	e, err := l.Command(twoNodes(1), nil, []string{"LOCAL_RANK=0", "HOME=/h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Fields("NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500")
+	if diff := cmp.Diff(want, assignments(e.Set)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"LOCAL_RANK=0"}, assignments(e.Unset)); diff != "" {
+		t.Errorf("unset (-want +got):\n%s", diff)
+	}
+	w := twoNodes(0)
+	w.Task = Task{Rank: 1, Size: 4, Local: 1, LocalSize: 2}
+	if e, _ := l.Command(w, nil, nil); !slices.Contains(assignments(e.Set), "LOCAL_RANK=1") {
+		t.Errorf("a task of several on its node: %v", e.Set)
+	}
+}
+
+// jax.distributed.initialize() without arguments reads what Slurm would set, and no program sees it by accident.
+func TestJAXFindsItsProcessesByItself(t *testing.T) {
+	l := parse(t, "python t.py")
+	l.JAX = true
+	plan := []setting.Var{{Name: "JAX_LOCAL_DEVICE_IDS", Value: "0"}}
+	want := strings.Fields("SLURM_JOB_ID=0 SLURM_STEP_NODELIST=10.77.0.1 SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_LOCALID=0")
+	for _, tt := range []struct {
+		plan []setting.Var
+		env  []string
+		want []string
+	}{
+		{plan, nil, want},
+		{nil, []string{"JAX_LOCAL_DEVICE_IDS=0,1"}, want},
+		{nil, nil, nil}, // it would take one GPU of several
+		{plan, []string{"SLURM_JOB_ID=7"}, nil},
+		{plan, []string{"OMPI_MCA_orte_hnp_uri=1.0;tcp://h:1"}, nil},
+	} {
+		e, err := l.Command(twoNodes(1), tt.plan, tt.env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tt.want, assignments(e.Set)[7:], cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", tt, diff)
+		}
+	}
+}
+
+func TestHorovodrunBecomesMpirun(t *testing.T) {
+	for line, want := range map[string]string{
+		"horovodrun -np 4 -H a:2,b:2 python t.py -v":                          "mpirun -np 4 -H a:2,b:2 python t.py -v",
+		"horovodrun --verbose --gloo --hosts=a:1,b:1 -p 22 -np 2 python t.py": "mpirun -H a:1,b:1 -np 2 python t.py",
+		"horovodrun --hostfile h --num-proc 2 --start-timeout 9 ./a.out":      "mpirun --hostfile h -np 2 ./a.out",
+	} {
+		argv, once, program := parse(t, line).Instead(2)
+		if got := strings.Join(argv, " "); got != want || !once || program {
+			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
 }

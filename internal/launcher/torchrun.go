@@ -83,10 +83,7 @@ func (l Line) CheckNodes(nodes int) error {
 	if nodes < 2 {
 		return nil
 	}
-	if l.Kind == Accelerate {
-		return l.checkAccelerate(nodes)
-	}
-	return l.checkAlone()
+	return l.checkStarter(nodes)
 }
 
 // Everywhere returns the line without the options that may differ between the nodes of one job
@@ -98,6 +95,11 @@ func (l Line) Everywhere() []string {
 	drop := map[int]bool{}
 	if s, ok := l.starter(); ok {
 		l.mark(s.rank, drop)
+		for _, o := range s.options() {
+			if o.perNode {
+				l.mark(o.dest, drop)
+			}
+		}
 	}
 	for _, o := range torchOptions() {
 		if o.perNode {
@@ -289,6 +291,7 @@ func identity(name, value string, scope setting.Scope, reason string) setting.Va
 type torchOption struct {
 	dest    string
 	short   byte   // -r
+	alias   string // more spellings, separated by spaces
 	value   bool   // takes exactly one value
 	only    string // the module that adds it; "" for all
 	perNode bool   // may differ between the nodes of one job

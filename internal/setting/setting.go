@@ -107,7 +107,7 @@ func exactNames() map[string]string {
 		"NCCL_ASYNC_ERROR_HANDLING": Torch, "NCCL_BLOCKING_WAIT": Torch,
 		"HYDRA_IFACE": MPICH, "RDMAV_FORK_SAFE": "rdma-core", "IBV_FORK_SAFE": "rdma-core",
 		"RX_QUEUE_LEN": noLibrary, "IB_RX_QUEUE_LEN": noLibrary, "coll_hcoll_enable": noLibrary,
-		"JAX_COORDINATOR_ADDRESS": JAX, "UCX_CONFIG_DIR": UCX,
+		"JAX_COORDINATOR_ADDRESS": JAX, "JAX_LOCAL_DEVICE_IDS": JAX, "UCX_CONFIG_DIR": UCX,
 	}
 }
 

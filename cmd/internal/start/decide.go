@@ -23,6 +23,7 @@ import (
 	"launch/preflight"
 	"launch/preflight/calls"
 	"launch/preflight/peers"
+	"launch/rendezvous"
 )
 
 // GoRound decides whether all nodes start; after checkRound, of launch check, none does.
@@ -31,6 +32,9 @@ const GoRound, checkRound = "go", "check"
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
 	s.Input.World.Fast = false
+	if err := s.everyone(ctx); err != nil {
+		return err
+	}
 	if err := s.plan(s.world(), s.World.Self.Addr); err != nil {
 		return err
 	}
@@ -123,6 +127,17 @@ func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	return c.Make(ctx, *s.World, partners)
 }
 
+// everyone learns the addresses of all nodes, if the plan needs them: only TensorFlow's variable has them.
+func (s *Start) everyone(ctx context.Context) error {
+	s.all = nil
+	if !slices.Contains(s.Job.Uses, "tensorflow") {
+		return nil
+	}
+	all, err := s.comp.Everyone(ctx, s.Opt.JoinTimeout)
+	s.all = finding.Map(all, func(p rendezvous.Partner) netip.Addr { return p.Addr })
+	return err
+}
+
 // world returns what the wrapped command needs of the joined world.
 func (s *Start) world() launcher.World {
 	w, m := s.World, s.World.Master
@@ -150,7 +165,7 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 			w.MasterAddr = in.World.Peers[0].String()
 		}
 	} else {
-		in.World.Nodes, in.World.Rank, in.World.Addr = w.Nodes.V, w.NodeRank.V, addr
+		in.World.Nodes, in.World.Rank, in.World.Addr, in.World.All = w.Nodes.V, w.NodeRank.V, addr, s.all
 		if master, err := netip.ParseAddr(w.MasterAddr); err == nil {
 			in.World.Master = netip.AddrPortFrom(master, uint16(w.MasterPort.V))
 		}

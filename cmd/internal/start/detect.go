@@ -20,6 +20,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/internal/outfile"
+	"launch/preflight"
 )
 
 // detect fills in the facts of this node, and what the plan is computed from.
@@ -128,8 +129,8 @@ func (s *Start) planInput(ctx context.Context) envgen.Input {
 		Mpirun: j.Line.Kind == launcher.Mpirun, MPI: j.MPI, Uses: j.Uses}
 	in.Torch = j.Line.Kind.Torch() || python(j.Line)
 	in.Script = j.Line.Inside || shell(j.Line)
-	if j.Vouch == job.Scheduled && j.Tasks.LocalSize < 2 {
-		in.World.Hosts = j.Hosts
+	if in.Tasks = j.Tasks.LocalSize > 1; !in.Tasks && s.Node.GPUs.Present {
+		in.Devices = devices(preflight.VisibleGPUs(preflight.Input{Job: j, Node: s.Node, Env: os.LookupEnv}))
 	}
 	if in.Mpirun {
 		in.World = s.mpirunWorld(ctx)
@@ -138,19 +139,24 @@ func (s *Start) planInput(ctx context.Context) envgen.Input {
 	return in
 }
 
-// openStore returns the URLs of the store, if any program may use it.
-func (s *Start) openStore() []string {
-	var urls []string
-	for _, e := range s.Job.Store.V.Endpoints {
-		if s.Job.Store.V.Embedded {
-			e = "http://" + e
-		}
-		if !strings.HasPrefix(e, "http://") || s.Opt.Token != "" && s.Job.Store.V.Embedded || s.Opt.Access.User != "" {
-			return nil
-		}
-		urls = append(urls, e)
+// devices returns how many GPUs a process of the command may use; 0 where a slice of one makes that unclear.
+func devices(s preflight.Visible) int {
+	sliced := slices.ContainsFunc(s.Devices, func(d gpu.GPU) bool { return d.MIG == "on" || d.Err != "" })
+	if s.Others > 0 || sliced {
+		return 0
 	}
-	return urls
+	return s.Count()
+}
+
+// openStore returns the URLs of the store, if any program may use it: a store of launch's own has no keys but
+// those of jobs.
+func (s *Start) openStore() []string {
+	closed := func(url string) bool { return !strings.HasPrefix(url, "http://") }
+	st := s.Job.Store.V
+	if st.Embedded || s.Opt.Access.User != "" || slices.ContainsFunc(st.Endpoints, closed) {
+		return nil
+	}
+	return st.Endpoints
 }
 
 // shell reports whether the program is a shell, or a script for one.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -59,7 +60,7 @@ func TestTheCommandLearnsTheStoreOnlyIfAnyProgramMayUseIt(t *testing.T) {
 		j    job.Job
 		want []string
 	}{
-		{"embedded", anyone, embedded, []string{"http://h:29377"}},
+		{"embedded", anyone, embedded, nil},
 		{"external", anyone, external("http://e:2379"), []string{"http://e:2379"}},
 		{"external with TLS", anyone, external("https://e:2379"), nil},
 		{"external with a password", withUser, external("http://e:2379"), nil},
@@ -113,5 +114,23 @@ func TestTheHostsOfAnExternalStoreAreLookedUpInTheHostsFile(t *testing.T) {
 	got := storeNames(job.Store{Endpoints: []string{"http://host2:2379", "https://etcd.example:2379", "host3:29377"}})
 	if diff := cmp.Diff([]string{"", "host2", "etcd.example"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The port of such a job has no store of torch, which the doctor would call silent.
+func TestOnlyTorchsJobsAreWatched(t *testing.T) {
+	for _, tt := range []struct {
+		kind launcher.Kind
+		uses []string
+		want time.Duration
+	}{
+		{launcher.Program, nil, time.Minute}, {launcher.Program, []string{"jax"}, 0}, {launcher.Ray, nil, 0},
+		{launcher.Program, []string{"nixl", "tensorflow"}, 0}, {launcher.Torchrun, []string{"tensorflow"}, time.Minute},
+	} {
+		s := &Start{Opt: &Options{HangAfter: time.Minute}}
+		s.Job.Line.Kind, s.Job.Uses = tt.kind, tt.uses
+		if got := s.hangAfter(); got != tt.want {
+			t.Errorf("%v: %s", tt, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -116,7 +117,7 @@ func (s *Start) register(ctx context.Context) error {
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
 		About:    calls.About(s.Node),
-		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.Opt.HangAfter,
+		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
 		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
 	}, s.wait.event)
@@ -124,6 +125,18 @@ func (s *Start) register(ctx context.Context) error {
 		s.Opt.Token = s.comp.Token
 	}
 	return err
+}
+
+// hangAfter returns how long nothing may move before the doctor is asked; 0, never, for a job that has no store
+// of torch on its port: the doctor would take another program's for one that does not answer.
+func (s *Start) hangAfter() time.Duration {
+	l := s.Job.Line
+	other := l.Kind == launcher.Program && slices.ContainsFunc([]string{"jax", "tensorflow", "ray"},
+		func(library string) bool { return slices.Contains(s.Job.Uses, library) })
+	if other || l.Kind == launcher.Ray {
+		return 0
+	}
+	return s.Opt.HangAfter
 }
 
 // warnEarlier names commands of an earlier start of this job that still run here. Where nodes may join

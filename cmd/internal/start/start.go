@@ -63,6 +63,7 @@ type Start struct {
 
 	decision peers.Decision
 	measured *measure.Result
+	all      []netip.Addr // the addresses of all nodes, where the plan needs them
 }
 
 // stage is one step of a run: it reads what earlier stages wrote, and writes its own part.

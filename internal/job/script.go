@@ -1,0 +1,136 @@
+package job
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/launcher"
+)
+
+// lightningUse is Lightning as a library in use.
+const lightningUse = "lightning"
+
+// jaxCall is a call in the script by which jax finds its processes alone.
+const jaxCall = "jax.distributed.initialize()"
+
+var (
+	comment  = regexp.MustCompile(`(?m)#.*$`)
+	numNodes = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
+	// initializeJAX matches a call that leaves all to jax.
+	initializeJAX = regexp.MustCompile(`\bdistributed\s*\.\s*initialize\s*\(\s*\)`)
+)
+
+// A launcher that a shell script starts, and the variables by which it may take its place from launch.
+var (
+	inShell = regexp.MustCompile(`(?m)(?:^|[;&|(]|\bexec\b)[ \t]*(?:\w+=\S*[ \t]+)*(?:python\S*[ \t]+-m[ \t]+)?` +
+		`(torchrun|torch\.distributed\.(?:run|launch)|ft_launcher|accelerate[ \t]+launch|deepspeed|fabric[ \t]+run|` +
+		`lightning[ \t]+run|torchx[ \t]+run|colossalai[ \t]+run|dlrover-run|horovodrun)(?:[ \t\\]|$)`)
+	fromLaunch = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b`)
+)
+
+// shellScript returns the name and the text of the shell script that the command runs, without comments.
+func (r *resolver) shellScript() (name, text string) {
+	l := r.line
+	if l.Kind != launcher.Program || l.Program >= len(l.Argv) || r.in.Root == nil {
+		return "", ""
+	}
+	for _, w := range l.Argv[l.Program:min(l.Program+3, len(l.Argv))] { // ./run.sh, bash run.sh, bash -e run.sh
+		if w == "-c" {
+			return "", ""
+		}
+		if strings.HasSuffix(w, ".sh") {
+			return w, comment.ReplaceAllString(head(r.in.Root, r.absolute(w)), "")
+		}
+	}
+	return "", ""
+}
+
+// shellLauncher warns about a shell script that starts a launcher which knows nothing of the other nodes.
+func (r *resolver) shellLauncher() {
+	if !r.job.Several() || r.job.Tasks.Size > 0 || r.in.Flags.As.Set {
+		return
+	}
+	script, text := r.shellScript()
+	m := inShell.FindStringSubmatch(text)
+	if m == nil || fromLaunch.MatchString(text) {
+		return
+	}
+	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").
+		Breaking("each node would train alone").
+		Do("put launch before %s in %s, and run the script without launch", m[1], script)
+	if strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx") {
+		f = f.Do("%s", r.paste("--as", "torchrun"))
+	}
+	r.note(f)
+}
+
+// script returns the text of the Python script that a plain program runs, without comments; "" if there is none.
+func (r *resolver) script() string {
+	l := r.line
+	at := l.Script
+	if at == 0 {
+		at = l.Program // ./train.py
+	}
+	if l.Kind != launcher.Program || at >= len(l.Argv) || !isPython(l.Argv[at]) || r.in.Root == nil {
+		return ""
+	}
+	return comment.ReplaceAllString(head(r.in.Root, r.absolute(l.Argv[at])), "")
+}
+
+// spawns finds a script that starts the processes of its node itself, by Lightning: each node runs it once,
+// and the script's own num_nodes must be the number of nodes.
+func (r *resolver) spawns() error {
+	if r.in.Flags.As.Set || !slices.Contains(r.job.Uses, lightningUse) || r.script() == "" {
+		return nil
+	}
+	r.line.Spawns = "Lightning"
+	r.job.Line = r.line
+	if !r.job.Several() || r.job.Tasks.Size > 0 {
+		return nil
+	}
+	script := r.line.Argv[max(r.line.Script, r.line.Program)]
+	var literals []string
+	named := slices.ContainsFunc(r.line.Argv, func(w string) bool { return strings.Contains(w, "num_nodes") })
+	for _, m := range numNodes.FindAllStringSubmatch(r.script(), -1) {
+		named = true
+		if !slices.Contains(literals, m[1]) {
+			literals = append(literals, m[1])
+		}
+	}
+	nodes := strconv.Itoa(r.job.Nodes.V)
+	switch {
+	case len(literals) == 1 && literals[0] != "" && literals[0] != nodes && r.job.Min == 0:
+		return contradiction("num_nodes="+nodes+"   # in "+script,
+			"%s has num_nodes=%s, but the job has %s nodes (%s): Lightning would start another world", script, literals[0],
+			nodes, r.job.Nodes.From.Name)
+	case !named:
+		r.note(finding.Warnf("%s uses Lightning and does not name num_nodes, which is 1 by default", script).
+			Named("job.command").Breaking("each node would train alone").
+			Do("num_nodes=%s   # in the Trainer or Fabric of %s", nodes, script))
+	}
+	return nil
+}
+
+// callsJAX finds a script that leaves it to jax to find the other processes.
+func (r *resolver) callsJAX() {
+	if slices.Contains(r.job.Uses, "jax") && initializeJAX.MatchString(r.script()) {
+		r.job.Uses = append(r.job.Uses, jaxCall)
+		r.line.JAX, r.job.Line.JAX = true, true
+	}
+}
+
+// rayAlone warns about a script that starts a Ray on each node.
+func (r *resolver) rayAlone() {
+	script := r.script()
+	if !r.job.Several() || !slices.Contains(r.job.Uses, "ray") || script == "" || r.in.Flags.As.Set ||
+		r.env["RAY_ADDRESS"] != "" || !strings.Contains(script, "ray.init") || strings.Contains(script, "address") {
+		return
+	}
+	argv := slices.Insert(slices.Clone(r.line.Argv), r.line.Program, "ray", "symmetric-run", "--")
+	r.note(finding.Warnf("the script uses Ray, and names no address of a Ray cluster").Named("job.command").
+		Breaking("each node would start a Ray of its own, and run the script on it").
+		Do("%s", r.insteadOf(argv, false)))
+}

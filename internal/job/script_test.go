@@ -1,0 +1,108 @@
+package job
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"launch/internal/finding"
+)
+
+// scripted gives the two nodes of a line a script t.py.
+func scripted(line, text string, env ...string) Input {
+	in := two(line, env...).files(map[string]string{"w/t.py": text})
+	in.Dir = "/w"
+	return in
+}
+
+// Lightning starts the processes of its node, unless LOCAL_RANK says that it is one of them.
+func TestLightningsScriptStartsTheProcesses(t *testing.T) {
+	const fabric = "from lightning.fabric import Fabric\n"
+	for text, want := range map[string]string{
+		fabric + "f = Fabric(devices=2, num_nodes=2)":                          "",
+		"import pytorch_lightning as pl\npl.Trainer(devices=2, num_nodes=a.n)": "",
+		fabric + "f = Fabric(devices=2)  # num_nodes=2":                        "does not name num_nodes",
+	} {
+		j := resolve(t, scripted("python t.py", text))
+		if j.Line.Spawns != "Lightning" || noted(j, "job.command", "num_nodes") == finding.Warn != (want != "") {
+			t.Errorf("%s: %q %v", text, j.Line.Spawns, j.Notes)
+		}
+	}
+	bad := refused(t, scripted("python t.py", fabric+"Fabric(num_nodes=4)"), 78,
+		"t.py has num_nodes=4, but the job has 2 nodes")
+	if bad.Fix != "num_nodes=2   # in t.py" {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	for _, line := range []string{"python t.py --trainer.num_nodes 2", "./t.py num_nodes=2"} {
+		j := resolve(t, scripted(line, fabric))
+		if j.Line.Spawns == "" || noted(j, "job.command", "num_nodes") == finding.Warn {
+			t.Errorf("%s: %q %v", line, j.Line.Spawns, j.Notes)
+		}
+	}
+	for _, line := range []string{"torchrun t.py", "accelerate launch --num_processes 2 t.py"} {
+		if j := resolve(t, scripted(line, fabric)); j.Line.Spawns != "" {
+			t.Errorf("%s: %q", line, j.Line.Spawns)
+		}
+	}
+	as := scripted("python t.py", fabric).with(func(f *Flags) { f.As = flagged("--as", "program") })
+	if j := resolve(t, as); j.Line.Spawns != "" {
+		t.Errorf("--as program: %q", j.Line.Spawns)
+	}
+}
+
+func TestAScriptThatStartsARayOnEachNodeIsNamed(t *testing.T) {
+	const alone = "import ray\nray.init()\n"
+	fix := "launch --nnodes 2 --store h ray symmetric-run -- python t.py"
+	j := resolve(t, scripted("python t.py", alone))
+	i := slices.IndexFunc(j.Notes, func(f finding.Finding) bool { return strings.Contains(f.What, "Ray cluster") })
+	if i < 0 || j.Notes[i].Fix != fix {
+		t.Errorf("%+v", j.Notes)
+	}
+	for _, in := range []Input{scripted("python t.py", "import ray\nray.init(address='auto')"),
+		scripted("python t.py", alone, "RAY_ADDRESS=h:6379"), scripted("ray symmetric-run -- python t.py", alone),
+		scripted("python t.py", "import torch")} {
+		if j := resolve(t, in); noted(j, "job.command", "Ray cluster") == finding.Warn {
+			t.Errorf("%v: %v", in.Argv, j.Notes)
+		}
+	}
+}
+
+func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
+	for text, want := range map[string]bool{
+		"import jax\njax.distributed.initialize()\n":             true,
+		"from jax import distributed\ndistributed.initialize( )": true,
+		"import jax\njax.distributed.initialize(a, 2, 0)\n":      false,
+		"import jax\n# jax.distributed.initialize()\n":           false,
+		"import torch\nx.distributed.initialize()\n":             false,
+	} {
+		j := resolve(t, scripted("python t.py", text))
+		if j.Line.JAX != want || slices.Contains(j.Uses, jaxCall) != want {
+			t.Errorf("%q: %v %v", text, j.Line.JAX, j.Uses)
+		}
+	}
+}
+
+func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
+	const alone = "each node would train alone"
+	const torchrun = "launch --as torchrun --nnodes 2 --store h bash r.sh"
+	for text, want := range map[string]string{
+		"set -e\nexec torchrun --nproc-per-node 8 t.py\n":                 torchrun,
+		"OMP_NUM_THREADS=1 python3 -m torch.distributed.run t.py":         torchrun,
+		"cd x && accelerate launch \\\n  t.py":                            "put launch before accelerate launch in r.sh",
+		"torchrun --node_rank $NODE_RANK --master_addr $MASTER_ADDR t.py": "",
+		"# torchrun t.py\npython t.py":                                    "",
+		"pip install deepspeed\npython t.py --deepspeed ds.json":          "",
+	} {
+		in := two("bash r.sh").files(map[string]string{"w/r.sh": text})
+		in.Dir = "/w"
+		j := resolve(t, in)
+		i := slices.IndexFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone })
+		if (i >= 0) != (want != "") || i >= 0 && !strings.HasPrefix(j.Notes[i].Fix, want) {
+			t.Errorf("%q: %+v", text, j.Notes)
+		}
+		in.Flags.As = flagged("--as", "torchrun")
+		if j := resolve(t, in); slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone }) {
+			t.Errorf("--as torchrun, %q: %+v", text, j.Notes)
+		}
+	}
+}
