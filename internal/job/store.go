@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -99,7 +100,7 @@ func (r *resolver) parseAddress(c claim) (Store, error) {
 	if err != nil {
 		return Store{}, err
 	}
-	return embedded(host, DefaultStorePort), nil
+	return embedded(host, cmp.Or(r.sched.port, DefaultStorePort)), nil
 }
 
 // agree reports whether two stores may be one. An etcd does not contradict torch's host. The port of
