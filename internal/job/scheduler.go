@@ -12,6 +12,7 @@ type scheduler struct {
 	nodes, index, host, id claim
 	hosts                  []string // the node list, in index order
 	secret                 claim    // what only the job's own processes know
+	node                   string   // Slurm's name of this node
 	port                   int      // of an embedded store of its own; 0: DefaultStorePort
 
 	nowhere, fix string // why it names no store address, and what to do

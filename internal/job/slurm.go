@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ func (r *resolver) slurm() error {
 	r.sched.index = r.variable("SLURM_NODEID")
 	r.sched.id = scheduled(r.stepName(job), "SLURM_JOB_ID")
 	r.sched.port = stepPort(job, r.own["SLURM_STEP_ID"])
+	r.sched.node = cmp.Or(r.own["SLURMD_NODENAME"], short(r.in.Hostname))
 	list := r.stepList()
 	if list.Set {
 		hosts, err := hostlist.Expand(list.V)
@@ -81,7 +83,7 @@ func (r *resolver) standsAlone() error {
 		return nil
 	}
 	if r.looking() {
-		r.note(finding.Skipf("this looks at one node: %s", r.sched.alone).Named("job.slurm").Do("%s", r.sched.fix))
+		r.note(finding.Warnf("this looks at one node: %s", r.sched.alone).Named("job.slurm").Do("%s", r.sched.fix))
 		return nil
 	}
 	return contradiction(r.sched.fix+"\n"+r.paste("--nnodes", "1")+"   # for this node alone",
@@ -133,12 +135,16 @@ func (r *resolver) noStep() string {
 	if err != nil {
 		return "" // slurm reports it
 	}
-	short, _, _ := strings.Cut(r.in.Hostname, ".")
 	for _, h := range hosts {
-		name, _, _ := strings.Cut(h, ".")
-		if name == short || h == r.own["SLURMD_NODENAME"] {
+		if short(h) == short(r.in.Hostname) || h == r.own["SLURMD_NODENAME"] {
 			return ""
 		}
 	}
 	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().From.Name)
+}
+
+// short returns a host name without its domain.
+func short(host string) string {
+	name, _, _ := strings.Cut(host, ".")
+	return name
 }

@@ -67,7 +67,7 @@ func TestStaleSlurmVariablesDoNotMakeAJob(t *testing.T) {
 		}
 		look := on("n1", input("", env...))
 		look.Subcommand, look.Argv = "check", nil
-		if j := resolve(t, look); j.Nodes.V != 1 || noted(j, "job.slurm", "looks at one node") != finding.Skip {
+		if j := resolve(t, look); j.Nodes.V != 1 || noted(j, "job.slurm", "looks at one node") != finding.Warn {
 			t.Errorf("%s: a check: %d nodes, notes %v", what, j.Nodes.V, j.Notes)
 		}
 		np1 := append([]string{"OMPI_COMM_WORLD_RANK=0", "OMPI_COMM_WORLD_SIZE=1", "OMPI_COMM_WORLD_LOCAL_RANK=0",
@@ -141,6 +141,22 @@ func TestStepsAndArrayTasksHaveTheirOwnPort(t *testing.T) {
 	typed := stepOf(9, 2).with(func(f *Flags) { f.Store = flagged("--store", "n2") })
 	if s := resolve(t, typed).Store.V; s.Port != DefaultStorePort { // perhaps of a `launch store`
 		t.Errorf("--store: %+v", s)
+	}
+}
+
+// No node is added to a step, so an unfit one is not waited for, unless there are others to take its place.
+func TestTheNodesOfAStepAreFixed(t *testing.T) {
+	j := resolve(t, stepOf(9, 0, "SLURMD_NODENAME=n1"))
+	if j.Step != "n1" || !j.Fixed() {
+		t.Errorf("a step: %q, %v", j.Step, j.Fixed())
+	}
+	spare := stepOf(9, 0, "SLURMD_NODENAME=n1").with(func(f *Flags) { f.Spares = 1 })
+	if j := resolve(t, spare); j.Fixed() {
+		t.Errorf("with a standby node: %+v", j)
+	}
+	larger := stepOf(9, 0).with(nnodes("3")).with(func(f *Flags) { f.Store = flagged("--store", "h") })
+	if j := resolve(t, larger); j.Step != "" {
+		t.Errorf("a job that is larger than the step: %+v", j)
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *resolver) store() error {
 	}
 	r.job.Store = v
 	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
-		r.job.Hosts = r.sched.hosts
+		r.job.Hosts, r.job.Step = r.sched.hosts, r.sched.node
 	}
 	return r.loopback(v)
 }
