@@ -87,8 +87,7 @@ func usr(t testing.TB) string {
 	return usr
 }
 
-// The schedulers of a cluster. Only backfill starts heterogeneous jobs, but Debian's slurmctld was seen to
-// crash in it where other jobs wait.
+// The schedulers of a cluster. Only backfill starts heterogeneous jobs.
 const builtin, backfill = "sched/builtin", "sched/backfill"
 
 // start returns a cluster whose nodes are idle. It ends with the test.
@@ -138,7 +137,8 @@ func (c *cluster) files(scheduler string) {
 	c.write("mpi.conf", "PMIxCliTmpDirBase=/run\n", 0o644)    // /tmp is shared by all hosts
 	c.script("taskprolog", "exit 0")
 	c.script("health", "exit 0")
-	if err := errors.Join(os.Mkdir(c.in("state"), 0o755), os.Chmod(c.dir, 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(c.in("state"), 0o755), os.Chmod(c.dir, 0o755),
+		os.Chmod(filepath.Dir(c.dir), 0o755)); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -222,7 +222,7 @@ func (c *cluster) slurmd(host string) *exec.Cmd {
 }
 
 // patience is the time limit of every wait.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 func (c *cluster) wait(what string, done func() bool) {
 	c.t.Helper()

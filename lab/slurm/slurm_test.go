@@ -39,7 +39,7 @@ func TestSlurm(t *testing.T) {
 	t.Run("whole", c.whole)
 	t.Run("others", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"tasks": c.tasks, "order": c.order, "steps": c.steps, "array": c.array,
+			"tasks": c.tasks, "steps": c.steps, "array": c.array,
 			"batch": c.batchAlone, "salloc": c.salloc, "requeue": c.requeue, "pmix": c.pmix, "check": c.check,
 			"unfit": c.unfit, "prolog": c.taskProlog, "lists": c.lists, "torchrun": c.torchrun,
 			"dies": c.dies, "user": c.user,
@@ -198,7 +198,10 @@ func (c *cluster) tasks(t *testing.T) {
 }
 
 // Task 0 is not on the first node of Slurm's list: its node is node 0 all the same, since it is the master.
-func (c *cluster) order(t *testing.T) {
+// The test has a cluster of its own: slurmctld 22.05 was seen to crash after such steps.
+func TestArbitraryDistribution(t *testing.T) {
+	c := start(t, builtin)
+	c.script("show", show)
 	c.write("hosts", "gpu02\nc7-n11\ngpu02\ngpu01\n", 0o644)
 	s := c.run(t, "salloc", but, "-N3", "--ntasks-per-node=2", "env", "SLURM_HOSTFILE="+c.in("hosts"),
 		"srun", "-n4", "-m", "arbitrary", launch, c.in("show"))
@@ -240,7 +243,7 @@ func (c *cluster) batchAlone(t *testing.T) {
 	s := ended{out: c.batch(t, launch+" "+c.in("show")+"; echo status $?; "+launch+" --nnodes 1 "+c.in("show"), "-N2",
 		"--ntasks-per-node=1")}
 	s.says(t, "status 78", "srun did not start this process: it would start one node",
-		"srun --ntasks-per-node=1 launch "+c.in("show"), "rank 0 of 1, 0 of 1 on ")
+		"srun --ntasks-per-node=1 launch "+c.in("show"), "\nrank  of ,  of  on ") // one node: its environment stays as it is
 }
 
 // In salloc's shell the same; and mpirun finds the nodes of the allocation itself.
