@@ -39,12 +39,14 @@ func (c *cluster) check(t *testing.T) {
 		"c7-n11: task 0: Exited with exit code 66")
 }
 
-// Nobody replaces an unfit node of a step, so all end at once, with the option for the next job. The store's
-// host among them stays long enough to say so.
+// No node replaces an unfit one of a step, so all end at once, with the option for the next job. The store's
+// host among them stays long enough to say so, and an unfit node waits for a store's host that starts later.
 func (c *cluster) unfit(t *testing.T) {
+	late := c.script("late", `[[ $SLURMD_NODENAME == c7-n11 ]] && sleep 4; exec "$@"`)
 	for _, bad := range []string{"gpu02", "c7-n11"} {
 		dir := c.disk(t, bad)
-		s := c.srun(t, "-w c7-n11,gpu01,gpu02 -N3 -n6 --ntasks-per-node=2", "--check-dir", dir, c.in("show"))
+		s := c.run(t, "srun", but, "-w", "c7-n11,gpu01,gpu02", "-N3", "--ntasks-per-node=2", late, launch, "--check-dir", dir,
+			c.in("show"))
 		s.says(t, "fail user.disk       the scratch disk of "+bad+" is read-only",
 			bad+" (10.77.0."+map[string]string{"gpu02": "4", "c7-n11": "2"}[bad]+") is unfit: user.disk: the scratch disk of "+bad+
 				" is read-only", "no node is added to a Slurm step")

@@ -98,6 +98,9 @@ func (s *Start) missing(err error) error {
 const (
 	// noteBudget bounds how long an unfit node delays its own end to report why to the others.
 	noteBudget = 2 * time.Second
+	// lastNoteBudget is the same where no node waits for a replacement: without the note they would wait
+	// for --join-timeout. The store's host may start later than this node.
+	lastNoteBudget = 20 * time.Second
 	// hostBudget is the same for the store's host where the others wait on: only another launch on this
 	// machine can host the store then.
 	hostBudget = 300 * time.Millisecond
@@ -126,7 +129,11 @@ func (s *Start) excuse(ctx context.Context, err error) {
 // they have read it, and they end at once.
 func (s *Start) leaveNote(ctx context.Context, text string) error {
 	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, noteBudget)
+	budget := noteBudget
+	if s.noWait() {
+		budget = lastNoteBudget
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
 	defer cancel()
 	if err := awaitName(ctx, s.Job); err != nil {
 		return err
