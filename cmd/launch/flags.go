@@ -181,7 +181,8 @@ func (f *flags) declareStart(m maker) {
 		"when no process of the command moves on rank 0 for this long, say why, as launch doctor does; 0: off",
 		start.DefaultHangAfter, &o.HangAfter)
 	f.failFast = m.yes(grpStart, "fail-fast",
-		"do not wait: end all nodes if one is unfit, lost, fails, or has not started within --start-timeout", &o.FailFast)
+		"do not wait: end all nodes if one is unfit (the default in a Slurm step), lost, fails, or has not started "+
+			"within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",

@@ -23,14 +23,16 @@ func (c *cluster) requeue(t *testing.T) {
 // A node dies while its step runs: launch names it and ends the others' commands. Slurm requeues the job,
 // which then runs on other nodes.
 func (c *cluster) dies(t *testing.T) {
-	id := c.submit(t, "srun --kill-on-bad-exit=1 "+launch+" --fail-fast "+c.in("show")+" $((SLURM_RESTART_COUNT ? 0 : 60))",
-		"-N2", "--ntasks-per-node=1", "--requeue", "--exclude=c7-n11,gpu01")
+	id := c.submit(t, "srun --kill-on-bad-exit=1 "+launch+" --fail-fast "+c.in("show")+
+		" $((SLURM_RESTART_COUNT ? 0 : 60))", "-N2", "--ntasks-per-node=1", "--requeue", "--exclude=c7-n11,gpu01")
 	c.waitFor(t, "the first run", func() bool { return strings.Count(c.output(t), ", run 0\n") == 2 })
 	dead := c.hosts["gpu03"]
 	dead.Cut()
 	_ = dead.Signal(syscall.SIGKILL)
 	c.waitFor(t, "the loss", func() bool { return strings.Contains(c.output(t), "gpu03 (10.77.0.5), was lost") })
-	c.waitFor(t, "Slurm to requeue it", func() bool { return strings.HasPrefix(c.out("squeue", "-h", "-j", id, "-o", "%T"), "PEND") })
+	c.waitFor(t, "Slurm to requeue it", func() bool {
+		return strings.HasPrefix(c.out("squeue", "-h", "-j", id, "-o", "%T"), "PENDING")
+	})
 	c.run(t, "scontrol", "update", "job="+id, "excnodelist=gpu03,c7-n11").exits(t, 0)
 	c.waitFor(t, "the second run", func() bool { return strings.Count(c.output(t), ", run 1\n") == 2 })
 	worlds(t, strings.ReplaceAll(c.output(t), ", run 0\n", ", first run\n"), 1, "0 0/1 gpu01 0", "1 0/1 gpu02 1")
@@ -42,7 +44,8 @@ func (c *cluster) user(t *testing.T) {
 	if s := c.run(t, append(nobody, launch, "version")...); s.status != 0 {
 		t.Skipf("user 65534 may not run %s: %s", launch, s.err)
 	}
-	s := c.run(t, append(nobody, "srun", but, "-w", "gpu01,gpu02", "-N2", "-n4", "--ntasks-per-node=2", launch, c.in("show"))...)
+	s := c.run(t, append(nobody, "srun", but, "-w", "gpu01,gpu02", "-N2", "-n4", "--ntasks-per-node=2", launch,
+		c.in("show"))...)
 	s.exits(t, 0)
 	s.says(t, "a key that munge hides")
 	worlds(t, s.out, 1, "0 0/2 gpu01 0", "1 1/2 gpu01 0", "2 0/2 gpu02 1", "3 1/2 gpu02 1")

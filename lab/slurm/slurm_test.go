@@ -134,7 +134,8 @@ func (c *cluster) waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-var shown = regexp.MustCompile(`(?m)^rank (\d+) of (\d+), (\d+) of (\d+) on (\S+), node (\d+), master (\S+), run (\d+)$`)
+var shown = regexp.MustCompile(
+	`(?m)^rank (\d+) of (\d+), (\d+) of (\d+) on (\S+), node (\d+), master (\S+), run (\d+)$`)
 
 // worlds checks that the output has n worlds, and each one rank of every number; a rank is described
 // as "RANK LOCAL/LOCAL_SIZE HOST NODE". It returns the masters.

@@ -125,15 +125,19 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	}
 }
 
+// noteTime returns how long this node tries to leave a note.
+func (s *Start) noteTime() time.Duration {
+	if s.noWait() {
+		return min(lastNoteBudget, s.Opt.JoinTimeout)
+	}
+	return noteBudget
+}
+
 // leaveNote writes a note for the other nodes. Where they do not wait on, the store's host hosts the store until
 // they have read it, and they end at once.
 func (s *Start) leaveNote(ctx context.Context, text string) error {
 	whole := ctx
-	budget := noteBudget
-	if s.noWait() {
-		budget = lastNoteBudget
-	}
-	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
+	ctx, cancel := context.WithTimeout(ctx, s.noteTime())
 	defer cancel()
 	if err := awaitName(ctx, s.Job); err != nil {
 		return err
