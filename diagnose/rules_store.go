@@ -231,7 +231,7 @@ func (v *view) refused(addr string, nodes []*node) claim {
 		}
 		return c.of(nil, first).see("connect "+addr, "refused")
 	}
-	here := v.hostOf(addr)
+	here := v.storeHost(addr)
 	if v.elastic {
 		if c.Says += "; no torchrun believes that this is its own host"; here == nil {
 			c = v.mayStart(c)
@@ -266,8 +266,8 @@ func (v *view) mayStart(c claim) claim {
 	return c
 }
 
-// hostOf returns the node that is seen and has a store's address; nil: none.
-func (v *view) hostOf(addr string) *node {
+// storeHost returns the node that is seen and has a store's address; nil: none.
+func (v *view) storeHost(addr string) *node {
 	host, _, _ := cutPort(addr)
 	return find(v.nodes, func(n *node) bool {
 		return n.scene != nil && (n.name == host || slices.ContainsFunc(v.stores, func(st reached) bool {

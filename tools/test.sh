@@ -28,6 +28,8 @@ unpacked() {
 unpacked etcd 8 etcd-server
 unpacked promtool 19 prometheus
 unpacked munge 1 munge libmunge2
+unpacked srun 6 slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpmix2 libpmix-dev libhwloc15 libnuma1 \
+	liblz4-1 libreadline8 libdbus-1-3 libyaml-0-2 libjson-c5 liblua5.1-0
 export PATH="$PATH:$PWD/bin/debian/usr/bin"
 
 export LAUNCH_TEST_BIN="$PWD/bin/launch"

@@ -183,7 +183,8 @@ func (f *flags) declareStart(m maker) {
 	f.onHang = m.text(grpStart, "on-hang", "say|end", "say why the job hangs; end: also end it on all nodes with "+
 		"status 76, if it certainly hangs, after --bundle was written", start.NewOptions().OnHang, &o.OnHang)
 	f.failFast = m.yes(grpStart, "fail-fast",
-		"do not wait: end all nodes if one is unfit, lost, fails, or has not started within --start-timeout", &o.FailFast)
+		"do not wait: end all nodes if one is unfit (the default in a Slurm step), lost, fails, or has not started "+
+			"within --start-timeout", &o.FailFast)
 	f.restarts = m.number(grpStart, "restarts", "K",
 		"restart all nodes, up to K times, when the command fails on one or a node is lost", 0, &o.Restarts)
 	f.keepRdzv = m.yes(grpStart, "keep-rdzv",

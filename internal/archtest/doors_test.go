@@ -242,7 +242,9 @@ var testDoors = map[string][]string{
 	"lab/libs": {"internal/setting", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce":            {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
+	"lab/roce": {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
+	// hostlist is compared with what Slurm itself says.
+	"lab/slurm":           {"internal/hostlist", "lab/netns", "lab/programs"},
 	"preflight/bandwidth": {"fabric/gpu"},
 	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest", "preflight/threshold"},
 	"preflight/command":   {"preflight/checktest"},

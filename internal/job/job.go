@@ -61,6 +61,8 @@ type Job struct {
 	Addr  setting.Value[string] `json:"addr"`
 	Hosts []string              `json:"hosts,omitempty"` // the scheduler's node list, in index order
 	Tasks Tasks                 `json:"tasks,omitzero"`  // this process among several tasks of a node
+	// Step is Slurm's name of this node, where the nodes are those of a Slurm step; else "".
+	Step string `json:"step,omitempty"`
 
 	// MasterPort is the port that the user wants for the job's own store. Unset: DefaultMasterPort.
 	MasterPort setting.Value[int]    `json:"master_port"`
@@ -94,6 +96,10 @@ type Flags struct {
 	As         setting.Value[string] // "torchrun": the command is a script that calls torchrun
 	KeepRdzv   bool
 }
+
+// Fixed reports whether the nodes are all that there will be: no node is added to a Slurm step, and none of
+// its tasks is started again.
+func (j Job) Fixed() bool { return j.Step != "" && j.Spares == 0 && j.Min == 0 }
 
 // id names the job. An embedded store belongs to one job: without a job name its
 // port is the name. So nodes that spell the host differently, or run different

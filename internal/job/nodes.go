@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -64,14 +63,6 @@ func (r *resolver) nodes() error {
 		}
 	}
 	return nil
-}
-
-// severalTyped reports whether a flag or the line asks for several nodes.
-func (r *resolver) severalTyped() bool {
-	return slices.ContainsFunc([]claim{claim(r.in.Flags.NNodes), said(r.line.NNodes)}, func(c claim) bool {
-		n, err := parseNodes(c)
-		return c.Set && err == nil && n.high > 1
-	})
 }
 
 // spare subtracts the standby nodes from the scheduler's number of nodes, which
@@ -198,6 +189,9 @@ func (r *resolver) fit() error {
 		}
 		if k := r.job.Spares; k > 0 {
 			return r.noCount(fmt.Sprintf("--spares %d allows standby nodes", k))
+		}
+		if err := r.standsAlone(); err != nil {
+			return err
 		}
 		r.job.Nodes = derived(1, "the default")
 		r.job.Single = true

@@ -118,6 +118,9 @@ func (r *resolver) mpirun() {
 	if len(r.job.Hosts) == 0 && r.line.Hostfile.Set {
 		r.job.Hosts = r.hostfile(r.line.Hostfile.Value)
 	}
+	if len(r.job.Hosts) == 0 && !r.line.Hostfile.Set {
+		r.job.Hosts = r.allocation()
+	}
 	r.id()
 }
 

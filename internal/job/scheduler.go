@@ -4,11 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
-	"strconv"
 	"strings"
-
-	"launch/internal/finding"
-	"launch/internal/hostlist"
 )
 
 // scheduler holds the claims of Kubernetes, Slurm or the MPI that started this process.
@@ -16,8 +12,11 @@ type scheduler struct {
 	nodes, index, host, id claim
 	hosts                  []string // the node list, in index order
 	secret                 claim    // what only the job's own processes know
+	node                   string   // Slurm's name of this node
+	port                   int      // of an embedded store of its own; 0: DefaultStorePort
 
 	nowhere, fix string // why it names no store address, and what to do
+	alone        string // why this process is no task of a job of several nodes
 }
 
 func (r *resolver) scheduler() error {
@@ -95,85 +94,4 @@ func (r *resolver) podName() string {
 		}
 	}
 	return host
-}
-
-// slurm reads a job step. Only the tasks of a step have a place in the job: the
-// batch script, salloc's shell and what inherits SLURM_* from them run on one node.
-func (r *resolver) slurm() error {
-	job := r.own["SLURM_JOB_ID"]
-	if why := r.noStep(); why != "" {
-		total := r.firstOf("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
-		if total.V != "" && total.V != "1" {
-			r.sched.fix = "srun --ntasks-per-node=1 " + r.paste()
-			f := finding.Warnf("Slurm job %s has %s nodes, a number that this start ignores: %s", job, total.V, why)
-			if r.severalTyped() { // nothing depends on it
-				f.Status = finding.Skip
-			}
-			r.note(f.Named("job.slurm").See(total.From.Name, "%s", total.V).Do("%s", r.sched.fix))
-		}
-		return nil
-	}
-	r.sched.nodes = r.firstOf("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
-	r.sched.index = r.variable("SLURM_NODEID")
-	r.sched.id = scheduled("slurm-"+job+"."+r.own["SLURM_STEP_ID"], "SLURM_JOB_ID")
-	list := r.stepList()
-	if list.Set {
-		hosts, err := hostlist.Expand(list.V)
-		if err != nil {
-			return contradiction(r.without("SLURM_JOB_ID"), "%s: %v", list.From.Name, err)
-		}
-		if n, err := strconv.Atoi(r.sched.nodes.V); r.sched.nodes.Set && (err != nil || n != len(hosts)) {
-			return contradiction(r.without("SLURM_JOB_ID"), "%s contradicts %s, which has %d nodes",
-				r.sched.nodes, list, len(hosts))
-		}
-		r.sched.nodes.V, r.sched.nodes.Set = strconv.Itoa(len(hosts)), true
-		if r.sched.nodes.From.Name == "" {
-			r.sched.nodes.From = list.From
-		}
-		r.sched.hosts = hosts
-		r.sched.host = claim{hosts[0], list.From, true}
-	}
-	return r.slurmTasks()
-}
-
-func (r *resolver) stepList() claim {
-	return r.firstOf("SLURM_STEP_NODELIST", "SLURM_NODELIST", "SLURM_JOB_NODELIST")
-}
-
-func (r *resolver) firstOf(names ...string) claim {
-	for _, name := range names {
-		if c := r.variable(name); c.Set {
-			return c
-		}
-	}
-	return claim{}
-}
-
-// lastOrdinaryStep bounds the numbers of steps that srun made: the batch script,
-// the interactive shell and the like have 0xfffffff0 and above (slurm.h).
-const lastOrdinaryStep = 0xfffffff0
-
-// noStep returns why this process is not a task of a step of all its nodes, or "".
-func (r *resolver) noStep() string {
-	step, err := strconv.ParseUint(r.own["SLURM_STEP_ID"], 10, 64)
-	switch {
-	case r.own["SLURM_STEP_ID"] == "" || r.own["SLURM_NODEID"] == "" || r.own["SLURM_PROCID"] == "":
-		return "srun did not start this process"
-	case err != nil || step >= lastOrdinaryStep:
-		return "this is its interactive shell"
-	case r.own["SLURM_PTY_PORT"] != "":
-		return "this is a terminal of srun --pty on one node"
-	}
-	hosts, err := hostlist.Expand(r.stepList().V)
-	if err != nil {
-		return "" // slurm reports it
-	}
-	short, _, _ := strings.Cut(r.in.Hostname, ".")
-	for _, h := range hosts {
-		name, _, _ := strings.Cut(h, ".")
-		if name == short || h == r.own["SLURMD_NODENAME"] {
-			return ""
-		}
-	}
-	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().From.Name)
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -75,7 +76,7 @@ func (r *resolver) store() error {
 	}
 	r.job.Store = v
 	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
-		r.job.Hosts = r.sched.hosts
+		r.job.Hosts, r.job.Step = r.sched.hosts, r.sched.node
 	}
 	return r.loopback(v)
 }
@@ -99,7 +100,7 @@ func (r *resolver) parseAddress(c claim) (Store, error) {
 	if err != nil {
 		return Store{}, err
 	}
-	return embedded(host, DefaultStorePort), nil
+	return embedded(host, cmp.Or(r.sched.port, DefaultStorePort)), nil
 }
 
 // agree reports whether two stores may be one. An etcd does not contradict torch's host. The port of

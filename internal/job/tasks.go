@@ -64,7 +64,7 @@ func mpis() []mpi {
 // mpi reads the variables of the MPI that started this process. They go before the scheduler's, which
 // may have started the MPI's daemon on this node. The only process of a job counts as started by hand.
 func (r *resolver) mpi() (ok bool, err error) {
-	if r.looking() {
+	if r.looking() && !(r.together() && r.in.Flags.Store.Set) { // mpirun names no node that could host a store
 		return false, nil
 	}
 	for _, m := range mpis() {
@@ -120,6 +120,9 @@ func (r *resolver) mpiNodes(m mpi) error {
 // looking reports whether there is no command: nothing is started, so no other node is needed.
 func (r *resolver) looking() bool { return len(r.in.Argv) == 0 }
 
+// together reports whether this is a subcommand that the nodes of a job run together.
+func (r *resolver) together() bool { return r.in.Subcommand == "check" || r.in.Subcommand == "bench" }
+
 // joined returns the variables that are set, as one text.
 func (r *resolver) joined(names []string) string {
 	all := ""
@@ -157,7 +160,7 @@ func (t tasks) check(r *resolver) error {
 func (r *resolver) slurmTasks() error {
 	const perNode = "SLURM_STEP_TASKS_PER_NODE"
 	per := r.variable(perNode)
-	if !per.Set || r.looking() {
+	if !per.Set || r.looking() && !r.together() {
 		return nil
 	}
 	t := tasks{rank: "SLURM_PROCID", by: "srun", each: "srun --ntasks-per-node=1"}

@@ -180,12 +180,23 @@ func TestOneTaskForEachNodeIsANode(t *testing.T) {
 	if !strings.HasPrefix(bad.Fix, "mpirun … launch --store HOST python t.py") {
 		t.Errorf("fix %q", bad.Fix)
 	}
-	if j := resolve(t, Input{Subcommand: "check", Env: each}); j.Nodes.V != 1 {
+	look := Input{Subcommand: "check", Env: each}
+	if j := resolve(t, look); j.Nodes.V != 1 {
 		t.Errorf("launch check needs no other node: %+v", j)
 	}
-	if j := resolve(t, Input{Subcommand: "check", Env: tasksStep(0, 0), Hostname: "n1"}); j.Nodes.V != 3 ||
-		j.Tasks != (Tasks{}) {
+	if j := resolve(t, look.with(onH)); j.Nodes.V != 2 || j.Index.V != 1 {
+		t.Errorf("launch check of all nodes: %+v", j)
+	}
+	if j := resolve(t, Input{Subcommand: "env", Env: each}.with(onH).with(nnodes("1"))); j.Tasks != (Tasks{}) {
+		t.Errorf("launch env: %+v", j)
+	}
+	step := Input{Subcommand: "check", Env: tasksStep(0, 0), Hostname: "n1"}
+	if j := resolve(t, step); j.Nodes.V != 3 || j.Tasks.Size != 5 || j.Tasks.LocalSize != 2 {
 		t.Errorf("launch check in a step: %+v", j)
+	}
+	step.Subcommand = "env"
+	if j := resolve(t, step); j.Nodes.V != 3 || j.Tasks != (Tasks{}) {
+		t.Errorf("launch env in a step: %+v", j)
 	}
 }
 

@@ -31,6 +31,7 @@ type Post struct {
 	Command  string         `json:"command"`            // the part of the command line that all nodes share
 	Script   string         `json:"script,omitempty"`   // a digest of the script
 	Restarts string         `json:"restarts,omitempty"` // --restarts
+	Step     string         `json:"step,omitempty"`     // the scheduler's name of the node
 	Loads    Loads          `json:"loads,omitzero"`
 	Traits   Traits         `json:"traits,omitzero"`
 	// Constants are the settings that must be the same on all nodes, by name, with the
@@ -65,6 +66,7 @@ type Decision struct {
 	Findings finding.Report  `json:"findings,omitempty"` // between nodes
 	Nodes    finding.Report  `json:"nodes,omitempty"`    // for launch check: of single nodes, merged
 	Survey   *finding.Survey `json:"survey,omitempty"`   // for launch check
+	Exclude  []string        `json:"exclude,omitempty"`  // the scheduler's names of the unfit nodes
 }
 
 // judged is a finding about several nodes, with the nodes that must leave if it is a failure.
@@ -124,6 +126,26 @@ func (c comparison) of(posts []Post) (out []judged) {
 		}
 	}()
 	return c.compare(posts)
+}
+
+// Excluding returns the decision with the scheduler's names of the unfit nodes, of the survey's too.
+func (d Decision) Excluding(posts []Post) Decision {
+	unfit := slices.Clone(d.Unfit)
+	if d.Survey != nil {
+		for _, n := range d.Survey.Nodes {
+			if n.Unfit {
+				unfit = append(unfit, n.Rank)
+			}
+		}
+	}
+	slices.Sort(unfit)
+	d.Exclude = nil
+	for _, rank := range slices.Compact(unfit) {
+		if name := posts[rank].Step; name != "" {
+			d.Exclude = append(d.Exclude, name)
+		}
+	}
+	return d
 }
 
 // Waive returns the decision with each failure between nodes as a warning, so that no node must leave.

@@ -35,9 +35,10 @@ type Spec struct {
 
 	LastCall time.Duration `json:"last_call,omitempty"` // see rendezvous.Config
 	// StartTimeout is how long after the go a node may take to start. FailFast ends the command when a
-	// node has not, or is lost; before the go it ends the wait if one node is unfit.
+	// node has not, or is lost; NoWait ends the wait before the go if one node is unfit.
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
+	NoWait       bool          `json:"no_wait,omitempty"`
 	// HangAfter is how long nothing may move on node rank 0 before it asks all nodes why; 0: never.
 	HangAfter time.Duration `json:"hang_after,omitempty"`
 	EndHung   bool          `json:"end_hung,omitempty"` // --on-hang end: launch waits for Hung

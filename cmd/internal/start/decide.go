@@ -70,8 +70,8 @@ func (s *Start) post(checking bool) peers.Post {
 	p := peers.Post{
 		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
 		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
-		Restarts: strconv.Itoa(s.Opt.Restarts),
-		Loads:    loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
+		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step,
+		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
 	}
@@ -95,7 +95,7 @@ func (s *Start) judge(raw [][]byte, checking bool) (out []byte, start bool) {
 		s.UI.Findings(peers.Elsewhere(posts, s.World.Rank), false)
 		d.Nodes = nil
 	}
-	out, _ = json.Marshal(d)
+	out, _ = json.Marshal(d.Excluding(posts))
 	return out, d.Go && !checking
 }
 

@@ -99,7 +99,10 @@ func (s *Start) missing(err error) error {
 const (
 	// noteBudget bounds how long an unfit node delays its own end to report why to the others.
 	noteBudget = 2 * time.Second
-	// hostBudget is the same for the store's host without --fail-fast: only another launch on this
+	// lastNoteBudget is the same where no node waits for a replacement: without the note they would wait
+	// for --join-timeout. The store's host may start later than this node.
+	lastNoteBudget = 20 * time.Second
+	// hostBudget is the same for the store's host where the others wait on: only another launch on this
 	// machine can host the store then.
 	hostBudget = 300 * time.Millisecond
 )
@@ -123,11 +126,19 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	}
 }
 
-// leaveNote writes a note for the other nodes. With --fail-fast the store's host hosts the store until
+// noteTime returns how long this node tries to leave a note.
+func (s *Start) noteTime() time.Duration {
+	if s.noWait() {
+		return min(lastNoteBudget, s.Opt.JoinTimeout)
+	}
+	return noteBudget
+}
+
+// leaveNote writes a note for the other nodes. Where they do not wait on, the store's host hosts the store until
 // they have read it, and they end at once.
 func (s *Start) leaveNote(ctx context.Context, text string) error {
 	whole := ctx
-	ctx, cancel := context.WithTimeout(ctx, noteBudget)
+	ctx, cancel := context.WithTimeout(ctx, s.noteTime())
 	defer cancel()
 	if err := awaitName(ctx, s.Job); err != nil {
 		return err
@@ -150,12 +161,12 @@ func (s *Start) leaveNote(ctx context.Context, text string) error {
 		store.TLS = companion.Learn(&s.Job.ID.V)
 	}
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text}
-	if len(place.Serve) > 0 && !s.Opt.FailFast {
+	if len(place.Serve) > 0 && !s.noWait() {
 		ctx, cancel = context.WithTimeout(ctx, hostBudget)
 		defer cancel()
 	}
 	var server *rendezvous.Server // which the others wait for
-	if len(place.Serve) > 0 && s.Opt.FailFast {
+	if len(place.Serve) > 0 && s.noWait() {
 		ctx, cancel = context.WithTimeout(whole, rendezvous.Linger)
 		defer cancel()
 		if s.munged(ctx) {

@@ -120,7 +120,7 @@ func refused(err error) *exit.Error {
 	}
 	if e, ok := errors.AsType[*rendezvous.UnfitError](err); ok {
 		return exit.Errorf(exit.PeerUnfit, "%s", ui.Unfit(e.Notes, e.More)).
-			Do("fix that node; without --fail-fast the other nodes would wait for it or for a replacement")
+			Do("fix that node")
 	}
 	return nil
 }

@@ -81,9 +81,8 @@ func (s *Start) obeyDecision(context.Context) error {
 		return nil
 	case slices.Contains(d.Unfit, s.World.Rank):
 		return exit.Errorf(exit.Unfit, "this node is unfit: see the finding above")
-	case s.Opt.FailFast:
-		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).
-			Do("see the finding above; without --fail-fast the other nodes would wait for a replacement")
+	case s.noWait():
+		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).Do("see the finding above; %s", s.whyNoWait())
 	}
 	s.UI.Note("unfit: %s; waiting for a replacement", d.Who)
 	return errAgain

@@ -118,7 +118,7 @@ func (s *Start) register(ctx context.Context) error {
 		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
 		About:    calls.About(s.Node),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
-		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, JSON: s.UI.JSON(),
+		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
 	}, s.wait.event)
 	if err == nil {

@@ -25,6 +25,7 @@ type observer struct {
 	broken  func(why string) // ends what is done for the joined world; nil: nothing
 	lost    func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
 	away    bool             // the store is lost
+	over    bool             // this node has what it waited for: who leaves now is no news
 }
 
 // begin prints events, a live line and reminders until the returned func is called.
@@ -77,6 +78,13 @@ func (o *observer) setJoined(joined bool) {
 	o.joined = joined
 }
 
+// setOver ends the report of nodes that leave.
+func (o *observer) setOver() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+}
+
 // WhileJoined returns a context that ends with a *rendezvous.BrokenError when the joined world breaks
 // up.
 func (o *observer) WhileJoined(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -112,7 +120,7 @@ func (o *observer) withoutStore() bool {
 func (o *observer) event(e rendezvous.Event) {
 	text := ui.Event(e)
 	o.mu.Lock()
-	joined, broken, lost := o.joined, o.broken, o.lost
+	joined, broken, lost, over := o.joined, o.broken, o.lost, o.over
 	o.away = e.Kind == rendezvous.Lost || o.away && e.Kind != rendezvous.Back
 	if e.Kind != rendezvous.Broken {
 		o.latest, o.standby = text, e.Kind == rendezvous.Spare
@@ -122,6 +130,7 @@ func (o *observer) event(e rendezvous.Event) {
 	}
 	o.mu.Unlock()
 	switch {
+	case over && (e.Kind == rendezvous.Gone || e.Kind == rendezvous.Left):
 	case e.Kind == rendezvous.Broken: // the next question to the world returns it, and prints it
 		if broken != nil {
 			broken(e.Text)

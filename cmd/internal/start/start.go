@@ -174,6 +174,12 @@ func (s *Start) Warn() {
 func (s *Start) Fail(err error, caught os.Signal) int {
 	s.Warn()
 	f := Failure(err, caught)
+	if e, ok := errors.AsType[*rendezvous.UnfitError](err); ok {
+		f.Do("%s; %s", f.Fix, s.whyNoWait())
+		s.exclude(&f, e.Notes)
+	} else {
+		s.exclude(&f, nil)
+	}
 	s.UI.Fail(f)
 	return f.Code
 }

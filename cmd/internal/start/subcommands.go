@@ -70,6 +70,9 @@ func (s *Start) checkTogether(ctx context.Context) error {
 		c.Bench, c.Report = &b, slices.Concat(c.Report, b.Findings)
 	}
 	s.UI.Survey(c)
+	if line := excludeLine(s.decision.Exclude); line != "" && s.World.Rank == 0 {
+		s.UI.Note("%s", line)
+	}
 	switch i := slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Rank == c.Self }); {
 	case i >= 0 && c.Nodes[i].Unfit:
 		s.status = exit.Unfit
@@ -89,6 +92,7 @@ const (
 
 // part waits until all nodes have the result. A node that is lost now delays none.
 func (s *Start) part(ctx context.Context) {
+	s.wait.setOver()
 	all := func([][]byte) ([]byte, bool) { return []byte("{}"), true }
 	if _, err := s.comp.Round(ctx, readRound, []byte("{}"), partBudget, all); err != nil || !s.comp.Self.First {
 		return

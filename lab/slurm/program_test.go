@@ -1,0 +1,53 @@
+package slurm
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"launch/lab/programs"
+)
+
+// A real MPI program under srun --mpi=pmix finds Slurm's PMIx through launch.
+func (c *cluster) pmix(t *testing.T) {
+	c.write("ring.py", ring, 0o644)
+	if err := exec.Command("/usr/bin/python3", "-c", `import ctypes; ctypes.CDLL("libmpi.so.40")`).Run(); err != nil {
+		t.Skip("needs Open MPI's library (package openmpi-bin)")
+	}
+	s := c.srun(t, "--mpi=pmix -w c7-n11,gpu01 -N2 -n4 --ntasks-per-node=2", "/usr/bin/python3", c.in("ring.py"))
+	s.exits(t, 0)
+	for rank := range 4 {
+		s.says(t, fmt.Sprintf("MPI %d of 4, RANK %[1]d of 4, sum 6\n", rank))
+	}
+}
+
+// ring is an MPI program: all ranks add their numbers.
+const ring = `import ctypes, os
+mpi = ctypes.CDLL("libmpi.so.40", ctypes.RTLD_GLOBAL)
+world, integer, add = (ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_" + name))
+	for name in ("mpi_comm_world", "mpi_int", "mpi_op_sum"))
+mpi.MPI_Init(None, None)
+rank, size, total = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+mpi.MPI_Comm_rank(world, ctypes.byref(rank))
+mpi.MPI_Comm_size(world, ctypes.byref(size))
+mpi.MPI_Allreduce(ctypes.byref(rank), ctypes.byref(total), 1, integer, add, world)
+env = os.environ
+print(f"MPI {rank.value} of {size.value}, RANK {env['RANK']} of {env['WORLD_SIZE']}, sum {total.value}", flush=True)
+mpi.MPI_Finalize()
+`
+
+// A real torchrun on two nodes.
+func (c *cluster) torchrun(t *testing.T) {
+	torch := programs.CurrentTorch(t)
+	train, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.srun(t, "-w gpu01,gpu02 -N2 --ntasks-per-node=1", torch.Python, "-m", "torch.distributed.run",
+		"--nproc-per-node", "1", train+"/../../examples/train.py", "--steps", "1")
+	s.exits(t, 0)
+	for rank := range 2 {
+		s.says(t, fmt.Sprintf("rank %d of 2 on node %[1]d\n", rank))
+	}
+}
