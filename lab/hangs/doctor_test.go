@@ -42,7 +42,7 @@ type replies struct {
 func (b *bed) ask() replies {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	if keep := os.Getenv("LAUNCH_HANGS_RECORD"); keep != "" {
+	if keep := os.Getenv(record); keep != "" {
 		dir = filepath.Join(keep, b.kind.name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			b.t.Fatal(err)
