@@ -82,7 +82,11 @@ func (b *bed) doctor(host int, file string, args ...string) reply {
 	ctx, cancel := context.WithTimeout(b.t.Context(), askLimit)
 	defer cancel()
 	h := b.lab.Hosts[host]
-	cmd := h.Command(ctx, named(h, append([]string{tools.launch, "doctor"}, args...))...)
+	argv := append([]string{tools.launch, "doctor"}, args...)
+	if b.kind.doctorIn != nil {
+		argv = append(b.kind.doctorIn(b, host), argv...)
+	}
+	cmd := h.Command(ctx, named(h, argv)...)
 	var talk strings.Builder
 	cmd.Stderr = &talk
 	began := time.Now()

@@ -50,6 +50,9 @@ func (w want) compare(r reply) (outcome, string) {
 		}
 		return other, fmt.Sprintf("the state is %s; want %s", a.State, w.state)
 	}
+	if !strings.Contains(strings.Join(a.Need, "\n"), w.lost) {
+		return other, fmt.Sprintf("it does not say that it lacks %q: %q", w.lost, a.Need)
+	}
 	if want := statuses[a.State]; r.status != want {
 		return other, fmt.Sprintf("exit %d; want %d", r.status, want)
 	}

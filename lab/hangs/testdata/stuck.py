@@ -2,6 +2,7 @@
 
 import ctypes
 import fcntl
+import mmap
 import os
 import queue
 import signal
@@ -119,6 +120,42 @@ def read(path, numel):
         while not os.path.exists(os.path.join(gate, "read")):
             time.sleep(0.05)
         f.read(1 << 16)
+
+
+def prctl(*args):
+    if ctypes.CDLL(None, use_errno=True).prctl(*(ctypes.c_ulong(a) for a in args)):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def private(path, numel):
+    """May not be looked into, as a program that has changed its user, or as with yama."""
+    prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    time.sleep(LONG)
+
+
+def map_stopped(path):
+    """A page of a file whose file system has stopped."""
+    with open(path, "rb") as f:
+        page = mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE)
+    gate = os.environ["GATE"]
+    open(os.path.join(gate, "opened"), "w").close()
+    while not os.path.exists(os.path.join(gate, "read")):
+        time.sleep(0.05)
+    return page
+
+
+def mapped(path, numel):
+    """A page fault that is not answered."""
+    map_stopped(path)[0]
+
+
+def blind(path, numel):
+    """Its environment is on such a page: who reads it waits for ever."""
+    page = map_stopped(path)
+    at = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    for option, where in (11, at + 4096), (10, at):  # PR_SET_MM_ENV_END, _ENV_START
+        prctl(35, option, where, 0, 0)  # PR_SET_MM
+    time.sleep(LONG)
 
 
 def forked_lock(path, numel):
