@@ -47,6 +47,11 @@ func (b *bed) ask() replies {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			b.t.Fatal(err)
 		}
+		for i := range b.lab.Hosts { // what was printed until now
+			if err := os.WriteFile(filepath.Join(dir, hostName(i)+".log"), []byte(b.text(i)), 0o644); err != nil {
+				b.t.Error(err)
+			}
+		}
 	}
 	from := b.kind.want.from
 	if from == nil {
