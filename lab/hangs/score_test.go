@@ -92,7 +92,8 @@ func (s *score) print(w io.Writer) {
 	share := func(p int) float64 { return times[(len(times)-1)*p/100].Seconds() }
 	fmt.Fprintf(
 		w,
-		"%d cases: %d right, %d other, %d silent, %d wrong, %d unmade; %.1f s at the median, %.1f s for 95 %%, %.1f s at most\n",
+		"%d cases: %d right, %d other, %d silent, %d wrong, %d unmade; "+
+			"%.1f s at the median, %.1f s for 95 %%, %.1f s at most\n",
 		len(s.all),
 		counts[right],
 		counts[other],
