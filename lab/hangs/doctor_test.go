@@ -20,6 +20,9 @@ type report struct {
 	Type    string           `json:"type"`
 	Schema  int              `json:"schema"`
 	Answers []verdict.Answer `json:"answers"`
+	Scenes  []struct {
+		Gaps []struct{ What, Why, Fix string }
+	} `json:"scenes"`
 }
 
 // reply is one answer of the command: of one host, or of all.

@@ -50,8 +50,8 @@ func (w want) compare(r reply) (outcome, string) {
 		}
 		return other, fmt.Sprintf("the state is %s; want %s", a.State, w.state)
 	}
-	if !strings.Contains(strings.Join(a.Need, "\n"), w.lost) {
-		return other, fmt.Sprintf("it does not say that it lacks %q: %q", w.lost, a.Need)
+	if lost := fmt.Sprint(r.Scenes); !strings.Contains(lost, w.lost) {
+		return other, fmt.Sprintf("it does not say that it lacks %q: %s", w.lost, lost)
 	}
 	if want := statuses[a.State]; r.status != want {
 		return other, fmt.Sprintf("exit %d; want %d", r.status, want)
