@@ -72,8 +72,8 @@ func sightKinds() []kind {
 	private := sleep.named("user-private").aged().rights(aUser, as(aUser), "the kernel denies it")
 	private.before, private.args = openToAll, "--odd 3 --before private"
 	fault := hangs("storage-mapped", "mapped", "rank.storage").state("hung|open").onPath(shard).struck(stopStorage)
-	blind := hangs("blind", "blind", away+"|rank.gone|rank.storage").onPath(shard).struck(stopStorage)
-	blind.want.lost = "the kernel did not answer"
+	blind := hangs("blind", "blind", away+"|rank.gone")
+	blind.env = []string{"LONG=" + strings.Repeat("x", 20000)}
 	crowd := hangs("sixty-four-ranks", "sleep", "rank.before-init").by(env)
 	crowd.hosts, crowd.per, crowd.want.ranks, crowd.want.nodes = 1, 64, "37", "host0"
 	crowd.args, crowd.at = "--odd 37 --before sleep", "0,63:init 37:odd"

@@ -7,6 +7,7 @@ import os
 import queue
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -133,28 +134,33 @@ def private(path, numel):
     time.sleep(LONG)
 
 
-def map_stopped(path):
-    """A page of a file whose file system has stopped."""
-    with open(path, "rb") as f:
-        page = mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE)
+def await_stop():
+    """Lets the test stop the file system."""
     gate = os.environ["GATE"]
     open(os.path.join(gate, "opened"), "w").close()
     while not os.path.exists(os.path.join(gate, "read")):
         time.sleep(0.05)
-    return page
 
 
 def mapped(path, numel):
-    """A page fault that is not answered."""
-    map_stopped(path)[0]
+    """A page fault that the file system does not answer."""
+    f = open(path, "rb")
+    page = mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE)
+    await_stop()
+    page[0]
 
 
 def blind(path, numel):
-    """Its environment is on such a page: who reads it waits for ever."""
-    page = map_stopped(path)
-    at = ctypes.addressof(ctypes.c_char.from_buffer(page))
-    for option, where in (11, at + 4096), (10, at):  # PR_SET_MM_ENV_END, _ENV_START
-        prctl(35, option, where, 0, 0)  # PR_SET_MM
+    """A page of its long environment comes when userfaultfd's user brings it: who reads that waits for ever."""
+    with open("/proc/self/stat") as stat:
+        begin, end = (int(n) for n in stat.read().split()[49:51])
+    at = begin + 4095 & ~4095
+    assert begin < at and at + 4096 < end
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(323, 0)  # userfaultfd, on x86-64
+    fcntl.ioctl(fd, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
+    fcntl.ioctl(fd, 0xC020AA00, struct.pack("QQQQ", at, 4096, 1, 0))  # UFFDIO_REGISTER, of missing pages
+    assert libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(4096), mmap.MADV_DONTNEED) == 0
     time.sleep(LONG)
 
 
