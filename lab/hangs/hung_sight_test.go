@@ -17,8 +17,12 @@ var (
 	aUser     = []string{setpriv, "--reuid=65534", "--regid=65534", "--clear-groups"}
 	noPtrace  = []string{setpriv, "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"}
 	container = []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
-	userSpace = append([]string{"unshare", "--user", "--map-root-user"}, container[1:]...)
+	userSpace = []string{"unshare", "--user", "--map-root-user"} // /proc cannot be mounted in it: the lab covers a part
 )
+
+// otherUser is another user in the container of the job: of the processes of another network nobody else can tell
+// that they are.
+func otherUser(b *bed, host int) []string { return append(inside(b, host), aUser...) }
 
 func as(prefix []string) func(*bed, int) []string {
 	return func(*bed, int) []string { return prefix }
@@ -32,15 +36,14 @@ func inside(b *bed, host int) []string {
 			continue
 		}
 		pid := r.cmd.Process.Pid
+		if slices.Equal(b.kind.jobIn, userSpace) {
+			return []string{"nsenter", "--target", strconv.Itoa(pid), "--user", "--preserve-credentials"}
+		}
 		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 		if first := strings.Fields(string(children)); len(first) > 0 {
-			enter := []string{"nsenter", "--target", first[0], "--pid", "--mount"}
-			if slices.Contains(b.kind.jobIn, "--user") {
-				enter = append(enter, "--user", "--preserve-credentials")
-			}
-			return enter
+			return []string{"nsenter", "--target", first[0], "--pid", "--mount"}
 		}
-		b.t.Fatalf("process %s has no child", strconv.Itoa(pid))
+		b.t.Fatalf("process %d has no child", pid)
 	}
 	b.t.Fatalf("no command runs on %s", hostName(host))
 	return nil
@@ -57,8 +60,9 @@ func (k kind) rights(job []string, doctor func(*bed, int) []string, lost string)
 func sightKinds() []kind {
 	const away = "rank.before-init|rank.absent"
 	const foreign, capless = "it is a process of user 0", "root has no CAP_SYS_PTRACE here"
-	sleep := hangs("", "sleep", away)
-	lock := hangs("", "lock", "rank.lock").state("hung")
+	sleep := hangs("", "sleep", away).second()
+	lock := hangs("", "lock", "rank.lock").state("hung").second()
+	sleep.hosts, lock.hosts = 1, 1
 	blocked := lock.state("hung|open")
 	blocked.want.cause = "rank.lock|" + away
 	missing, dropped := absentKinds()[0], storeKinds()[0]
@@ -70,18 +74,19 @@ func sightKinds() []kind {
 	user := lock.named("user-lock").aged().rights(aUser, as(aUser), "")
 	user.before = openToAll
 	private := sleep.named("user-private").aged().rights(aUser, as(aUser), "the kernel denies it")
-	private.before, private.args = openToAll, "--odd 3 --before private"
+	private.before, private.args = openToAll, "--odd 1 --before private"
 	fault := hangs("storage-mapped", "mapped", "rank.storage").state("hung|open").onPath(shard).struck(stopStorage)
-	blind := hangs("blind", "blind", away+"|rank.gone")
+	fault = fault.small()
+	blind := hangs("blind", "blind", away+"|rank.gone").small()
 	blind.env = []string{"LONG=" + strings.Repeat("x", 20000)}
 	crowd := hangs("sixty-four-ranks", "sleep", "rank.before-init").by(env)
 	crowd.hosts, crowd.per, crowd.want.ranks, crowd.want.nodes = 1, 64, "37", "host0"
 	crowd.args, crowd.at = "--odd 37 --before sleep", "0,63:init 37:odd"
 	return []kind{
-		anyNode(sleep.named("other-user-sleep").rights(nil, as(aUser), foreign)),
-		missing.named("other-user-node-missing").rights(nil, as(aUser), foreign),
-		dropped.named("other-user-store-dropped").rights(nil, as(aUser), foreign),
-		stops.named("other-user-mesh-dropped").rights(nil, as(aUser), foreign),
+		anyNode(sleep.named("other-user-sleep").rights(container, otherUser, foreign)),
+		missing.named("other-user-node-missing").rights(container, otherUser, foreign),
+		dropped.named("other-user-store-dropped").rights(container, otherUser, foreign),
+		stops.named("other-user-mesh-dropped").rights(container, otherUser, foreign),
 		anyNode(blocked.named("no-ptrace-lock").rights(nil, as(noPtrace), capless)),
 		anyNode(sleep.named("no-ptrace-sleep").rights(nil, as(noPtrace), capless)),
 		dropped.named("no-ptrace-store-dropped").rights(nil, as(noPtrace), capless),
