@@ -1,8 +1,17 @@
 package diagnose
 
+import "slices"
+
 // eliminate numbers processes whose environment cannot be read. On a node where as many processes have not called
 // init_process_group as ranks have no key in the store, these are the same; one of each has one number.
 func (v *view) eliminate() {
+	if v.board == nil || !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.rank < 0 }) {
+		return
+	}
+	home := make([]*node, v.world)
+	for r := range home {
+		home[r] = v.nodeOf(r)
+	}
 	for _, n := range v.nodes {
 		var early, later []*seat
 		for _, s := range v.seats {
@@ -14,13 +23,13 @@ func (v *view) eliminate() {
 				later = append(later, s)
 			}
 		}
-		if v.board == nil || len(early)+len(later) == 0 {
+		if len(early)+len(later) == 0 {
 			continue
 		}
 		var absent, come []int
-		for _, r := range v.ranksOf(n) {
+		for r, at := range home {
 			switch {
-			case v.seat(r) != nil:
+			case v.seat(r) != nil || at != nil && at != n:
 			case v.blob(r) == nil:
 				absent = append(absent, r)
 			default:

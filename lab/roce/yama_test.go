@@ -23,7 +23,8 @@ func (a *machineAgent) limitTracing(r *report) {
 	for rank := range 2 {
 		cmd := exec.Command("/usr/bin/agent")
 		cmd.Args, cmd.SysProcAttr = []string{"python3", "train.py"}, user
-		cmd.Env = []string{varAgent + "=" + sleeper, fmt.Sprintf("RANK=%d", rank), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"}
+		cmd.Env = []string{varAgent + "=" + sleeper, fmt.Sprintf("RANK=%d", rank), "WORLD_SIZE=2",
+			"MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500"}
 		if err := cmd.Start(); err != nil {
 			r.Trouble += err.Error()
 			return
