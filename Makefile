@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench hangs soak rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers soak rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -63,6 +63,12 @@ hangs: build ## make all kinds of hung, slow and healthy starts; compare what la
 	@tools/apt.sh iproute2 nftables python3-torch openmpi-bin openssh-server || echo "the cases that need these are skipped"
 	@tools/torch.sh || echo "the cases that need a current torch are skipped"
 	LAUNCH_HANGS=$(HANGS) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m ./lab/hangs
+
+hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and NVRx say of some hangs
+	@tools/apt.sh iproute2 nftables curl || echo "the cases that need these are skipped"
+	@tools/torch.sh && tools/peers.sh
+	LAUNCH_HANGS_PEERS=$(CURDIR)/bin/peers LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
+		go test -count=1 -v -timeout 120m -run Peers ./lab/hangs
 
 soak: build ## run a job for SOAK minutes (15), 40 jobs at once, 100 starts and 80 rounds of random faults
 	LAUNCH_SOAK=$(SOAK) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m -run Soak ./lab/e2e

@@ -76,6 +76,9 @@ func (v *view) answer() verdict.Answer {
 	}
 	claims = fold(v.explain(claims))
 	a := verdict.Answer{Job: v.title(), State: v.state(claims)}
+	if a.State == verdict.Slow { // whom the others wait for, even those that do not move
+		slices.SortStableFunc(claims, func(a, b claim) int { return working(b) - working(a) })
+	}
 	for _, c := range claims {
 		a.Why = append(a.Why, c.Verdict)
 	}
@@ -84,6 +87,13 @@ func (v *view) answer() verdict.Answer {
 	}
 	a.Ranks = v.ranks()
 	return a
+}
+
+func working(c claim) int {
+	if c.Cause == "rank.working" {
+		return 1
+	}
+	return 0
 }
 
 // ranks lists the ranks for people.

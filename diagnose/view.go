@@ -242,6 +242,7 @@ func assemble(nodes []*node, members []*parsed, union *unions, root string) *vie
 	for _, s := range v.seats {
 		s.phase = v.phaseOf(s)
 	}
+	v.eliminate()
 	return v
 }
 

@@ -3,7 +3,9 @@ package scene
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -80,6 +82,9 @@ func readFiles(pid int, m *mounts) (files []File, sockets map[uint64]bool, err e
 	var types map[int64]string
 	for _, fd := range fds[:min(len(fds), maxFDs)] {
 		link, err := os.Readlink(procPath(pid, "fd/"+strconv.Itoa(fd)))
+		if errors.Is(err, fs.ErrPermission) { // root without CAP_SYS_PTRACE lists what it may not follow
+			return nil, nil, err
+		}
 		if err != nil {
 			continue // closed
 		}

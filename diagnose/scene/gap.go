@@ -41,23 +41,36 @@ func (g *gaps) fail(p *seen, what string, err error) {
 	case err == nil, errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 	case !errors.Is(err, fs.ErrPermission):
 		g.add(p.pid, what, plain(err), "")
-	case g.user == p.user:
-		why, fix := "the kernel denies it", "run it as root"
-		if yama := readLine("/proc/sys/kernel/yama/ptrace_scope"); yama != "" && yama != "0" {
-			why = "yama's ptrace_scope is " + yama
-		}
-		g.add(p.pid, what, why, fix)
-	case g.user == 0:
-		g.add(p.pid, what, "root has no CAP_SYS_PTRACE here", "run it outside of the container, or with --cap-add SYS_PTRACE")
 	default:
-		g.add(
-			p.pid,
-			what,
-			fmt.Sprintf("it is a process of user %d", p.user),
-			fmt.Sprintf("run it as user %d or as root", p.user),
-		)
+		why, fix := g.denied(p.user, "the kernel denies it")
+		g.add(p.pid, what, why, fix)
 	}
 }
+
+// denied says why the kernel keeps something of a user's process from this reader, and what helps. A process of the
+// reader's own user may be kept by yama, else for a reason that the caller has.
+func (g *gaps) denied(user int, own string) (why, fix string) {
+	switch {
+	case g.user == 0 && !mayTrace():
+		return "root has no CAP_SYS_PTRACE here", "run it outside of the container, or with --cap-add SYS_PTRACE"
+	case g.user == 0:
+		return own, "run it outside of the container"
+	case g.user != user:
+		return fmt.Sprintf("it is a process of user %d", user), fmt.Sprintf("run it as user %d or as root", user)
+	}
+	if yama := readLine("/proc/sys/kernel/yama/ptrace_scope"); yama != "" && yama != "0" {
+		own = "yama's ptrace_scope is " + yama
+	}
+	return own, "run it as root"
+}
+
+// mayTrace returns whether this process has CAP_SYS_PTRACE.
+var mayTrace = sync.OnceValue(func() bool {
+	text, _ := readFile("/proc/self/status")
+	_, rest, _ := strings.Cut(string(text), "\nCapEff:")
+	held, err := strconv.ParseUint(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 16, 64)
+	return err != nil || held>>unix.CAP_SYS_PTRACE&1 == 1
+})
 
 // late notes that a read of a process did not return.
 func (g *gaps) late(pid int, what string) {

@@ -198,8 +198,8 @@ func (t *table) holders(all []Socket, job []*seen) []*seen {
 	}
 	for _, at := range missing {
 		s := all[at[0]]
-		t.gaps.add(0, fmt.Sprintf("which process listens on port %d", s.Local.Port()),
-			fmt.Sprintf("it is one of user %d", s.User), "run it as root")
+		why, fix := t.gaps.denied(s.User, "no process that can be read has it open")
+		t.gaps.add(0, fmt.Sprintf("which process listens on port %d", s.Local.Port()), why, fix)
 	}
 	return out
 }

@@ -68,6 +68,7 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 	if len(job) > 0 {
 		s.watch(ctx, t, job, o)
 	}
+	t.unread()
 	s.Gaps = g.result()
 	if caller.Err() != nil {
 		return s, fmt.Errorf("look at the job: %w", context.Cause(caller))
@@ -152,6 +153,15 @@ func (s *Scene) processes(
 		d := p.describe()
 		d.Started = at(p.stat.started)
 		s.Procs = append(s.Procs, d)
+	}
+}
+
+// unread records the Pythons that did not let themselves be read, so that nobody knows whose they are.
+func (t *table) unread() {
+	for _, pid := range t.pids() {
+		if p := t.procs[pid]; p.role == "" && p.stuck.Load() && p.env == nil && p.python() {
+			t.notes(p)
+		}
 	}
 }
 

@@ -70,7 +70,8 @@ func (b *bed) at(host int, environ []string, argv ...string) *running {
 		b.t.Fatal(err)
 	}
 	defer log.Close()
-	r := &running{host: host, cmd: h.Command(b.t.Context(), named(h, argv)...), done: make(chan struct{})}
+	argv = named(h, slices.Concat(b.kind.jobIn, argv))
+	r := &running{host: host, cmd: h.Command(b.t.Context(), argv...), done: make(chan struct{})}
 	path := "PATH=" + filepath.Dir(b.torch.Python) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	common := []string{path, "OMP_NUM_THREADS=1", "GATE=" + b.gates, "PYTHONDONTWRITEBYTECODE=1"}
 	r.cmd.Env = slices.Concat(r.cmd.Env, common, b.torch.Env, b.kind.env, environ)

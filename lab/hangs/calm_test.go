@@ -3,17 +3,18 @@ package hangs
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// A process is calm if it uses less than calmShare of a core over calmSpan. Python has loaded torch only after
-// calmLeast of processor time.
+// A command is calm if it and its children use less than calmShare of a core over calmSpan, and want no more: on a
+// busy machine one that works gets little. Python has loaded torch only after calmLeast of processor time.
 const (
 	calmSpan  = 1500 * time.Millisecond
 	calmShare = 0.15
 	calmLeast = time.Second
-	tick      = 10 * time.Millisecond // of /proc/PID/stat
 )
 
 // calms waits until the commands of the job, whose ranks have not begun, wait for something.
@@ -27,13 +28,13 @@ func (b *bed) calms() {
 		for _, r := range b.runs {
 			pid := r.cmd.Process.Pid
 			now, living := after[pid]
-			used := (now - before[pid]).Seconds() / calmSpan.Seconds()
+			share := (now.ran + now.waited - before[pid].ran - before[pid].waited).Seconds() / calmSpan.Seconds()
 			switch {
 			case !living:
-			case used > calmShare:
-				busy = fmt.Sprintf("process %d uses %.0f %% of a core", pid, 100*used)
-			case now < calmLeast && !b.precedes(pid):
-				busy = fmt.Sprintf("process %d has used %s", pid, now)
+			case share > calmShare:
+				busy = fmt.Sprintf("process %d wants %.0f %% of a core", pid, 100*share)
+			case now.ran < calmLeast && !b.precedes(pid):
+				busy = fmt.Sprintf("process %d has used %s", pid, now.ran)
 			}
 		}
 		if busy == "" {
@@ -53,23 +54,36 @@ func (b *bed) precedes(pid int) bool {
 	return strings.HasSuffix(name, "mpirun") || name == tools.launch && len(b.runs) < b.kind.hosts
 }
 
-// used returns the processor time of each command that lives.
-func (b *bed) used() map[int]time.Duration {
-	out := map[int]time.Duration{}
+// usage is the processor time of threads, and how long they waited for a processor.
+type usage struct{ ran, waited time.Duration }
+
+// used returns the usage of each command that lives, with what it has started.
+func (b *bed) used() map[int]usage {
+	out := map[int]usage{}
 	for _, r := range b.runs {
 		select {
 		case <-r.done:
-			continue
 		default:
+			pid := r.cmd.Process.Pid
+			out[pid] = usageOf(pid)
 		}
-		pid := r.cmd.Process.Pid
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		_, fields, _ := strings.Cut(string(text), ") ")
-		var user, system int64
-		if f := strings.Fields(fields); len(f) > 12 {
-			_, _ = fmt.Sscan(f[11]+" "+f[12], &user, &system)
-		}
-		out[pid] = time.Duration(user+system) * tick
 	}
 	return out
+}
+
+func usageOf(pid int) (sum usage) {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+	for _, task := range tasks {
+		text, _ := os.ReadFile(filepath.Join(task, "schedstat"))
+		var ran, waited time.Duration
+		_, _ = fmt.Sscan(string(text), &ran, &waited)
+		children, _ := os.ReadFile(filepath.Join(task, "children"))
+		for child := range strings.FieldsSeq(string(children)) {
+			n, _ := strconv.Atoi(child)
+			below := usageOf(n)
+			ran, waited = ran+below.ran, waited+below.waited
+		}
+		sum.ran, sum.waited = sum.ran+ran, sum.waited+waited
+	}
+	return sum
 }

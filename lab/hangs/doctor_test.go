@@ -20,6 +20,9 @@ type report struct {
 	Type    string           `json:"type"`
 	Schema  int              `json:"schema"`
 	Answers []verdict.Answer `json:"answers"`
+	Scenes  []struct {
+		Gaps []struct{ What, Why, Fix string }
+	} `json:"scenes"`
 }
 
 // reply is one answer of the command: of one host, or of all.
@@ -42,10 +45,15 @@ type replies struct {
 func (b *bed) ask() replies {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	if keep := os.Getenv("LAUNCH_HANGS_RECORD"); keep != "" {
+	if keep := os.Getenv(record); keep != "" {
 		dir = filepath.Join(keep, b.kind.name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			b.t.Fatal(err)
+		}
+		for i := range b.lab.Hosts { // what was printed until now
+			if err := os.WriteFile(filepath.Join(dir, hostName(i)+".log"), []byte(b.text(i)), 0o644); err != nil {
+				b.t.Error(err)
+			}
 		}
 	}
 	from := b.kind.want.from
@@ -82,7 +90,11 @@ func (b *bed) doctor(host int, file string, args ...string) reply {
 	ctx, cancel := context.WithTimeout(b.t.Context(), askLimit)
 	defer cancel()
 	h := b.lab.Hosts[host]
-	cmd := h.Command(ctx, named(h, append([]string{tools.launch, "doctor"}, args...))...)
+	argv := append([]string{tools.launch, "doctor"}, args...)
+	if b.kind.doctorIn != nil {
+		argv = append(b.kind.doctorIn(b, host), argv...)
+	}
+	cmd := h.Command(ctx, named(h, argv)...)
 	var talk strings.Builder
 	cmd.Stderr = &talk
 	began := time.Now()

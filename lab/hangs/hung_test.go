@@ -5,7 +5,7 @@ import "slices"
 // hungKinds are starts that hang.
 func hungKinds() []kind {
 	return slices.Concat(waitingKinds(), brokenKinds(), absentKinds(), differentKinds(), storeKinds(),
-		meshKinds(), pathKinds(), laterKinds(), endKinds(), crowdKinds(), mpiKinds())
+		meshKinds(), pathKinds(), laterKinds(), endKinds(), crowdKinds(), mpiKinds(), sightKinds())
 }
 
 // hangs is a job whose rank 3 does something before init_process_group that never ends, by a function of stuck.py.

@@ -13,12 +13,13 @@ import (
 type outcome string
 
 // Right: the first verdict. Other: the right cause, not as the first one, or with other ranks, nodes or state.
-// Silent: no verdict where there is a cause. Wrong: another cause.
+// Silent: no verdict where there is a cause. Wrong: another cause. Unmade: the job did not do what the kind says.
 const (
 	right  outcome = "right"
 	other  outcome = "other"
 	silent outcome = "silent"
 	wrong  outcome = "wrong"
+	unmade outcome = "unmade"
 )
 
 // statuses are the exit statuses of the command where the state decides them.
@@ -48,6 +49,9 @@ func (w want) compare(r reply) (outcome, string) {
 			return wrong, "the state is hung; want " + w.state
 		}
 		return other, fmt.Sprintf("the state is %s; want %s", a.State, w.state)
+	}
+	if lost := fmt.Sprint(r.Scenes); !strings.Contains(lost, w.lost) {
+		return other, fmt.Sprintf("it does not say that it lacks %q: %s", w.lost, lost)
 	}
 	if want := statuses[a.State]; r.status != want {
 		return other, fmt.Sprintf("exit %d; want %d", r.status, want)
@@ -120,7 +124,9 @@ func (b *bed) judge(got replies) {
 		}
 	}
 	if a := b.kind.want.alone; a != nil {
-		if how, why := a.want.compare(got.of[a.host]); how != right {
+		how, why := a.want.compare(got.of[a.host])
+		results.add(result{b.kind.name + " alone", a.want.cause, first(got.of[a.host]), how, got.of[a.host].took})
+		if how != right {
 			b.t.Errorf("%s alone: %s: %s\n%s", hostName(a.host), how, why, got.of[a.host].text)
 		}
 	}

@@ -27,7 +27,8 @@ const (
 
 // Time limits.
 const (
-	upLimit     = 60 * time.Second // until a job is in its phase: six processes import torch
+	upLimit     = 90 * time.Second // until a job is in its phase: six processes import torch
+	upEach      = 8 * time.Second  // and so long for each rank, if there are many
 	settle      = 5 * time.Second  // how long nothing may be printed; a SYN is sent again three times
 	askLimit    = 30 * time.Second // for one answer of the doctor
 	doctorLimit = 20 * time.Second // what the doctor itself may take
@@ -60,6 +61,10 @@ type kind struct {
 	// over are the hosts whose command has ended by then; some: any but one.
 	over []int
 
+	// Where the job and the doctor run, and with which rights: put before their command lines.
+	jobIn    []string
+	doctorIn func(b *bed, host int) []string
+
 	want want
 }
 
@@ -71,6 +76,7 @@ type want struct {
 	nodes  string // "host1|host0,host1"; empty: any
 	from   []int  // the hosts that ask; nil: all
 	stack  bool   // only a stack decides: without py-spy, collective.idle or an open answer is right too
+	lost   string // is among what the answer says it could not read
 	others bool   // the job is one of several, and the others run
 	alone  *alone // what one healthy node must say without the others
 }

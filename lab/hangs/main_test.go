@@ -47,35 +47,37 @@ func makeTools(dir string) (err error) {
 	return nil
 }
 
-// chosen reports whether a kind runs, and whether LAUNCH_HANGS asks for it.
-func chosen(k kind) (runs, asked bool) {
-	switch want := os.Getenv("LAUNCH_HANGS"); want {
-	case "":
+// chosen reports whether a kind of a group runs, and whether LAUNCH_HANGS asks for it: full, a group or a name.
+// With "rest" those do not run that an earlier run has kept.
+func chosen(group string, k kind) (runs, asked bool) {
+	text := os.Getenv("LAUNCH_HANGS")
+	if text == "" {
 		return k.short, false
-	case "full":
-		return true, true
-	default:
-		asked = slices.Contains(strings.Split(want, ","), k.name)
-		return asked, asked
 	}
+	words := strings.Split(text, ",")
+	for _, w := range []string{"full", group, k.name} {
+		asked = asked || slices.Contains(words, w)
+	}
+	asked = asked && !(slices.Contains(words, "rest") && known(k.name))
+	return asked, asked
 }
 
 // Kinds are made one after the other: each has up to eight processes that import torch.
 func TestTheDoctorNamesTheCauseOfAHang(t *testing.T) {
-	run(t, hungKinds())
+	run(t, "hung", hungKinds())
 }
 
 func TestTheDoctorCallsNoSlowStartHung(t *testing.T) {
-	run(t, slowKinds())
+	run(t, "slow", slowKinds())
 }
 
 func TestTheDoctorIsQuietAboutAHealthyJob(t *testing.T) {
-	run(t, healthyKinds())
+	run(t, "healthy", healthyKinds())
 }
 
-func run(t *testing.T, kinds []kind) {
+func run(t *testing.T, group string, kinds []kind) {
 	for _, k := range kinds {
-		runs, asked := chosen(k)
+		runs, asked := chosen(group, k)
 		if !runs {
 			continue
 		}
@@ -83,6 +85,11 @@ func run(t *testing.T, kinds []kind) {
 			if !tools.doctor && !asked {
 				t.Skip("this launch has no doctor")
 			}
+			t.Cleanup(func() {
+				if t.Failed() && !results.has(k.name) {
+					results.add(result{kind: k.name, want: k.want.cause, said: "-", how: unmade})
+				}
+			})
 			k.run(t)
 		})
 	}

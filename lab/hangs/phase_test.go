@@ -68,7 +68,8 @@ func (b *bed) missing(at string) string {
 func (b *bed) reaches(at string) {
 	b.t.Helper()
 	wrong := ""
-	for end := time.Now().Add(upLimit); ; time.Sleep(pollEvery) {
+	limit := max(upLimit, time.Duration(b.kind.world())*upEach)
+	for end := time.Now().Add(limit); ; time.Sleep(pollEvery) {
 		if wrong = b.missing(at); wrong == "" {
 			break
 		}

@@ -32,7 +32,9 @@ func (k kind) onPath(prepare func(*bed) string) kind {
 }
 
 // slowKinds are starts that make progress, and end well.
-func slowKinds() []kind {
+func slowKinds() []kind { return append(longKinds(), choreKinds()...) }
+
+func longKinds() []kind {
 	sleeps := slow("sleep", "sleep")
 	// Nothing but its stack tells it from a hang.
 	sleeps.want.state, sleeps.want.cause = "slow|open", "rank.working|rank.before-init"

@@ -40,6 +40,7 @@ const (
 	server       = "server"
 	client       = "client"
 	unprivileged = "unprivileged"
+	sleeper      = "sleeper" // does nothing
 )
 
 // sideAddr is the server's address on the cable that no test touches.
@@ -73,8 +74,12 @@ type machineAgent struct {
 // agent runs a list of cases in a machine and writes a report of each.
 func agent() int {
 	a := &machineAgent{role: os.Getenv(varAgent)}
-	if a.role == unprivileged {
+	switch a.role {
+	case unprivileged:
 		return runUnprivileged()
+	case sleeper:
+		time.Sleep(time.Hour)
+		return 0
 	}
 	door, err := listen(a.role)
 	if err != nil {

@@ -54,6 +54,7 @@ var cases = []step{
 	{"launch bench", launch("bench", "--server", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01"),
 		launch("bench", "--client", "10.9.0.1", "--rails", "rxe0", "--streams", "1", "--threshold", "bench.slow=0.01",
 			"--json")},
+	{"launch doctor", func(a *machineAgent, r *report) { a.limitTracing(r) }, nil},
 	{"launch metrics", launch("metrics"), launch("check", "--json")},
 	{"launch check", func(_ *machineAgent, r *report) { tried(r, "", 0) }, func(_ *machineAgent, r *report) {
 		r.sh("chmod 666 /dev/infiniband/uverbs0")

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 
+import chores
 import slow
 import stuck
 
@@ -37,6 +38,8 @@ def options():
     p.add_argument("--lag", type=float, default=0, help="seconds of each step that odd ranks sleep")
     p.add_argument("--keep", action="store_true", help="report an error and do not end")
     p.add_argument("--linger", action="store_true", help="odd ranks sleep after the last step")
+    p.add_argument("--timeout", type=float, default=1800, help="seconds of the group's timeout")
+    p.add_argument("--peers", default="", help="start torch's debug server, and dump the flight recorder here")
     p.add_argument("--one-step", action="store_true", help="end after one step")
     return p.parse_args()
 
@@ -59,7 +62,8 @@ def gate(name):
 def do(name):
     say("odd")
     if name.startswith("slow_"):
-        getattr(slow, name)(opt.path, stop)
+        work = getattr(slow, name, None) or getattr(chores, name)
+        work(opt.path, stop)
     else:
         getattr(stuck, name)(opt.path, opt.numel)
 
@@ -86,6 +90,16 @@ def train(dist, torch):
         time.sleep(opt.lag if odd and opt.lag else 0.02)
 
 
+def dump(folder):
+    """Writes the flight recorder when the test asks for it, as NCCL's watchdog would."""
+    import torch._C._distributed_c10d as c10d
+
+    while not os.path.exists(os.path.join(os.environ["GATE"], "dump")):
+        time.sleep(0.2)
+    with open(os.path.join(folder, f"_dump_{rank}"), "wb") as f:
+        f.write(c10d._dump_fr_trace())
+
+
 def main():
     say(f"pid {os.getpid()} started")
     gate("before")
@@ -94,8 +108,13 @@ def main():
     import torch
     import torch.distributed as dist
 
+    if opt.peers:
+        threading.Thread(target=dump, args=(opt.peers,), daemon=True).start()
+        from torch.distributed.debug import start_debug_server
+
+        start_debug_server()
     say("init")
-    dist.init_process_group("gloo", timeout=datetime.timedelta(minutes=30))
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=opt.timeout))
     say("joined")
     if odd and opt.after and opt.first:
         do(opt.after)

@@ -2,10 +2,12 @@
 
 import ctypes
 import fcntl
+import mmap
 import os
 import queue
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -119,6 +121,47 @@ def read(path, numel):
         while not os.path.exists(os.path.join(gate, "read")):
             time.sleep(0.05)
         f.read(1 << 16)
+
+
+def prctl(*args):
+    if ctypes.CDLL(None, use_errno=True).prctl(*(ctypes.c_ulong(a) for a in args)):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def private(path, numel):
+    """May not be looked into, as a program that has changed its user, or as with yama."""
+    prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
+    time.sleep(LONG)
+
+
+def await_stop():
+    """Lets the test stop the file system."""
+    gate = os.environ["GATE"]
+    open(os.path.join(gate, "opened"), "w").close()
+    while not os.path.exists(os.path.join(gate, "read")):
+        time.sleep(0.05)
+
+
+def mapped(path, numel):
+    """A page fault that the file system does not answer."""
+    f = open(path, "rb")
+    page = mmap.mmap(f.fileno(), 4096, flags=mmap.MAP_PRIVATE)
+    await_stop()
+    page[0]
+
+
+def blind(path, numel):
+    """A page of its long environment comes when userfaultfd's user brings it: who reads that waits for ever."""
+    with open("/proc/self/stat") as stat:
+        begin, end = (int(n) for n in stat.read().split()[49:51])
+    at = begin + 4095 & ~4095
+    assert begin < at and at + 4096 < end
+    libc = ctypes.CDLL(None, use_errno=True)
+    fd = libc.syscall(323, 0)  # userfaultfd, on x86-64
+    fcntl.ioctl(fd, 0xC018AA3F, struct.pack("QQQ", 0xAA, 0, 0))  # UFFDIO_API
+    fcntl.ioctl(fd, 0xC020AA00, struct.pack("QQQQ", at, 4096, 1, 0))  # UFFDIO_REGISTER, of missing pages
+    assert libc.madvise(ctypes.c_void_p(at), ctypes.c_size_t(4096), mmap.MADV_DONTNEED) == 0
+    time.sleep(LONG)
 
 
 def forked_lock(path, numel):
