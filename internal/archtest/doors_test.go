@@ -123,6 +123,8 @@ var doors = map[string][]string{
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job": {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher",
 		"internal/setting"},
+	// launcher has the options of the line; hostlist reads hostfiles.
+	"internal/mpirun": {"internal/hostlist", "internal/launcher", "internal/setting"},
 	// finding: the evidence of a finding is that of a variable.
 	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it, and asks the kernel by netlink whose a socket is.
