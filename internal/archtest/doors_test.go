@@ -76,8 +76,11 @@ var doors = map[string][]string{
 	// of a sample without data.
 	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "internal/sidechannel", "preflight/bench",
 		"preflight/blame", "preflight/threshold"},
+	// hosts judges what the hosts of an mpirun line (mpirun) have answered; spelling, for a name that is misspelt.
+	"preflight/hosts": {"internal/finding", "internal/mpirun", "internal/spelling", "preflight"},
 	// The tables of all checks are put together here alone.
-	"preflight/checks": {"internal/finding", "preflight", "preflight/command", "preflight/gpu", "preflight/network",
+	"preflight/checks": {"internal/finding", "preflight", "preflight/command", "preflight/gpu", "preflight/hosts",
+		"preflight/network",
 		"preflight/peers", "preflight/rdma", "preflight/system"},
 	// The machines and jobs of the checks' tests.
 	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding",
