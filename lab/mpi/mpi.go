@@ -90,8 +90,8 @@ func (m *MPI) Env() []string {
 //go:embed testdata/world.c
 var world []byte
 
-// Build compiles the job's program for this MPI: it prints one line for each world.
-func (m *MPI) Build(t testing.TB, to string) {
+// Build compiles the job's program for this MPI, with further libraries. It prints one line for each world.
+func (m *MPI) Build(t testing.TB, to string, libraries ...string) {
 	t.Helper()
 	if _, err := exec.LookPath("gcc"); err != nil {
 		t.Skip("needs gcc for the job's program")
@@ -100,7 +100,7 @@ func (m *MPI) Build(t testing.TB, to string) {
 	if err := os.WriteFile(source, world, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"-O1", "-o", to, source, m.lib, "-Wl,--allow-shlib-undefined"}
+	args := append([]string{"-O1", "-o", to, source, m.lib, "-Wl,--allow-shlib-undefined"}, libraries...)
 	if m.Prefix != "" {
 		args = append(args, "-Wl,-rpath,"+m.Prefix+"/lib") // as mpicc does
 	}
