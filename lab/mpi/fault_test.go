@@ -1,0 +1,116 @@
+package mpi
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Time limits of a start.
+const (
+	plainLimit  = 170 * time.Second // ssh gives up after 130 s
+	launchLimit = 60 * time.Second
+	verdict     = 15 * time.Second // until launch must have named a host
+)
+
+// fault is one fault of one of three hosts, host2 unless names says otherwise.
+type fault struct {
+	name   string
+	inject func(*trial)
+	only   []string // the implementations that it applies to; nil: each of the Three
+	short  string   // the implementation with which it always runs
+
+	names []string // each of these must be named; nil: host2
+	says  []string // launch's words have one of these
+	runs  bool     // the job can run all the same; launch says it, or repairs it
+	ranks int      // of the world; 0: three
+	quiet bool     // nothing needs to be said: launch repairs it
+}
+
+// sick is the host with the fault.
+const sick = 2
+
+func (f fault) blamed() []string {
+	if f.names == nil {
+		return []string{"host2"}
+	}
+	return f.names
+}
+
+func allFaults() []fault {
+	return slices.Concat(networkFaults(), loginFaults(), softwareFaults(), machineFaults())
+}
+
+func TestLaunchNamesTheHostThatAnMpirunWouldWaitFor(t *testing.T) {
+	for _, f := range allFaults() {
+		if !chosen(f.name, f.short != "") {
+			continue
+		}
+		for _, mpi := range Three {
+			if f.only != nil && !slices.Contains(f.only, mpi) || len(asked) == 0 && mpi != f.short {
+				continue
+			}
+			for _, side := range sides() {
+				t.Run(dashed(f.name+"/"+mpi+"/"+side), func(t *testing.T) {
+					t.Parallel()
+					f.try(t, mpi, side)
+				})
+			}
+		}
+	}
+}
+
+// try makes the fault and starts a job on one side of the comparison. Any outcome of plain mpirun is accepted.
+func (f fault) try(t *testing.T, mpi, side string) {
+	tr := newTrial(t, mpi, 3)
+	f.inject(tr)
+	limit := launchLimit
+	if side == plainSide {
+		limit = plainLimit
+	}
+	o := tr.run(side, limit)
+	r := result{outcome: o, Whole: o.whole(cmp.Or(f.ranks, 3)), Names: len(f.blamed()) > 0}
+	for _, name := range f.blamed() {
+		r.Names = r.Names && mentions(o.Said, name)
+	}
+	if side == launchSide {
+		r.Bad = f.judge(o, r.Names)
+	}
+	record(t, f.name, mpi, side, r)
+	t.Logf("%.1f s, exit %d, cut %v, whole %v, names %v\n%s", o.Seconds, o.Exit, o.Cut, r.Whole, r.Names, o.Said)
+	if r.Bad != "" {
+		t.Error(r.Bad)
+	}
+}
+
+// judge returns what is wrong with launch's outcome.
+func (f fault) judge(o outcome, named bool) string {
+	one := func(word string) bool { return strings.Contains(strings.ToLower(o.Said), strings.ToLower(word)) }
+	switch {
+	case o.Cut:
+		return "it has not ended"
+	case f.runs && !o.whole(3):
+		return "the job has not run"
+	case !f.runs && strings.Contains(o.Said, "a world of "):
+		return "the job has been started"
+	case !f.runs && o.Exit == 0:
+		return "exit 0"
+	case !f.runs && o.Seconds > verdict.Seconds():
+		return "late"
+	case f.quiet:
+		return ""
+	case !named:
+		return "the host is not named"
+	case !slices.ContainsFunc(f.says, one):
+		return "the words lack all of: " + strings.Join(f.says, ", ")
+	}
+	return ""
+}
+
+// mentions reports whether a text has a host's name or address. A line of the command, printed back, does not count.
+func mentions(text, host string) bool {
+	addr := "10.77.0." + itoa(int(host[len(host)-1]-'0')+1)
+	return strings.Contains(text, host) || strings.Contains(text, addr)
+}

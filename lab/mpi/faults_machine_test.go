@@ -1,0 +1,57 @@
+package mpi
+
+func machineFaults() []fault {
+	tmp := func(options string) func(*trial) {
+		return func(tr *trial) { tr.Hosts[sick].Sh("mount -t tmpfs -o mode=1777," + options + " tmpfs /tmp") }
+	}
+	return []fault{
+		{
+			name:   "a low limit of locked memory under ssh",
+			inject: func(tr *trial) { tr.Hosts[sick].Sh("prlimit --pid $(cat /run/sshd.pid) --memlock=65536:65536") },
+			says:   []string{"memlock", "locked memory"},
+			runs:   true,
+		},
+		{
+			name:   "few files may be open under ssh",
+			inject: func(tr *trial) { tr.Hosts[sick].Sh("prlimit --pid $(cat /run/sshd.pid) --nofile=64:64") },
+			says:   []string{"file"},
+			runs:   true,
+		},
+		{
+			name:   "nothing may be executed in /tmp",
+			inject: tmp("noexec"),
+			runs:   true, quiet: true,
+		},
+		{
+			name:   "a /tmp that is read-only",
+			inject: tmp("ro"),
+			says:   []string{"/tmp", "read-only"},
+		},
+		{
+			name: "a /tmp that is full",
+			inject: func(tr *trial) {
+				tmp("size=64k")(tr)
+				tr.Hosts[sick].Sh("head -c 1M /dev/zero >/tmp/full ||:")
+			},
+			says: []string{"/tmp", "space"},
+		},
+		{
+			name:   "a /tmp without inodes",
+			inject: tmp("nr_inodes=1"),
+			says:   []string{"/tmp", "inode", "space"},
+		},
+		{
+			name: "a /dev/shm that is full",
+			inject: func(tr *trial) {
+				tr.Hosts[sick].Sh("mount -t tmpfs -o mode=1777,size=64k tmpfs /dev/shm; head -c 1M /dev/zero >/dev/shm/full ||:")
+			},
+			says: []string{"/dev/shm", "space"},
+			runs: true,
+		},
+		{
+			name:   "no directory of the job",
+			inject: func(tr *trial) { tr.Hosts[sick].Sh("rm -r " + Job) },
+			says:   []string{"world", Job},
+		},
+	}
+}

@@ -1,0 +1,64 @@
+package mpi
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"launch/lab/programs"
+)
+
+// tools are the programs under test; TestMain makes them once.
+var tools struct {
+	launch string
+}
+
+// asked has the words of LAUNCH_MPIBENCH: full; plain or launch, for one side; else names of faults.
+var asked []string
+
+const (
+	plainSide  = "plain"
+	launchSide = "launch"
+)
+
+func TestMain(m *testing.M) {
+	if words := os.Getenv("LAUNCH_MPIBENCH"); words != "" {
+		asked = strings.Split(words, ",")
+	}
+	code := programs.Run(m, func(dir string) (err error) {
+		tools.launch, err = programs.Launch(dir)
+		return err
+	})
+	if len(asked) > 0 {
+		printTable(os.Stdout)
+	}
+	os.Exit(code)
+}
+
+// sides returns the sides of the comparison that run.
+func sides() []string {
+	both := []string{plainSide, launchSide}
+	if len(asked) == 0 {
+		return []string{launchSide}
+	}
+	for _, side := range both {
+		if slices.Contains(asked, side) {
+			return []string{side}
+		}
+	}
+	return both
+}
+
+// chosen reports whether a case runs.
+func chosen(name string, short bool) bool {
+	if len(asked) == 0 {
+		return short
+	}
+	names := slices.DeleteFunc(slices.Clone(asked), func(s string) bool {
+		return s == plainSide || s == launchSide || s == "full"
+	})
+	return len(names) == 0 || slices.Contains(names, dashed(name))
+}
+
+func dashed(name string) string { return strings.ReplaceAll(name, " ", "-") }
