@@ -95,6 +95,7 @@ launch_daemon() {
 	p=` + "`command -v \"$1\" 2>/dev/null`" + `
 	[ -n "$p" ] && [ -x "$p" ] || return
 	say daemon "$p"
+	case $p in */hydra_*) p=${p%/*}/mpiexec.hydra; [ -x "$p" ] || p=${p%.hydra}; [ -x "$p" ] || return;; esac
 	say version "` + "`within \"$p\" --version 2>&1 </dev/null | head -n 12 | flat`" + `"
 }
 launch_program() {
@@ -110,7 +111,7 @@ launch_program() {
 launch_call() {
 	host=$1 port=$2
 	if command -v bash >/dev/null 2>&1; then
-		r=` + "`within bash -c 'exec 3<>\"/dev/tcp/$0/$1\" && printf \"%s\\n\" \"$LAUNCH_CALL\" >&3 && IFS= read -r -t 3 x <&3 " +
+		r=` + "`within bash --norc -c 'exec 3<>\"/dev/tcp/$0/$1\" && printf \"%s\\n\" \"$LAUNCH_CALL\" >&3 && IFS= read -r -t 3 x <&3 " +
 	"&& echo \"$x\"' \"$host\" \"$port\" 2>&1 | flat`" + `
 	elif command -v python3 >/dev/null 2>&1; then
 		r=` + "`within python3 -c 'import os,socket,sys\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])),4)\n" +

@@ -138,7 +138,7 @@ func (j *judge) started(a Answer) {
 		j.add("mpi.daemon", a.Name, finding.Failf("there is no %s in the PATH of a shell that is not interactive",
 			j.Run.Daemon).See(a.Name, "PATH=%s", f.Path).Breaking("mpirun starts it on each host").
 			Do("%s", j.daemonFix()))
-	case j.Head.Version != "" && version(f.Version) != version(j.Head.Version):
+	case j.Head.Version != "" && f.Version != "" && version(f.Version) != version(j.Head.Version):
 		j.add("mpi.version", a.Name, finding.Failf("its %s is another version than this host's", path.Base(j.Run.Daemon)).
 			See(a.Name, "%s: %s", f.Daemon, cmp.Or(version(f.Version), "no version")).
 			See("here", "%s: %s", j.Head.Daemon, version(j.Head.Version)).
@@ -175,7 +175,7 @@ func (j *judge) called(a Answer) {
 		Do("open the ports of this host to it: mpirun listens on any port, or on those of %s", j.portsOption())
 	for _, c := range a.Facts.Calls {
 		switch {
-		case c.Said == mpirun.Heard:
+		case strings.HasSuffix(c.Said, mpirun.Heard):
 			return
 		case c.Said == "none":
 			return // no program there can call; launch itself will

@@ -40,10 +40,11 @@ func (a Agent) args(host, command string) []string {
 		return append(slices.Clone(a.Argv), "--nodelist="+host, "/bin/sh", "-c", command)
 	}
 	words := []string{a.Argv[0]}
-	if path.Base(a.Argv[0]) == "ssh" {
-		words = append(words, "-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout="+connect)
+	if path.Base(a.Argv[0]) != "ssh" {
+		return append(append(words, a.Argv[1:]...), host, command)
 	}
-	return append(append(words, a.Argv[1:]...), host, command)
+	words = append(words, "-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout="+connect)
+	return append(append(words, a.Argv[1:]...), "--", host, command)
 }
 
 func (a Agent) command(ctx context.Context, host, command string) *exec.Cmd {
