@@ -53,7 +53,7 @@ func TestLaunchNamesTheHostThatAnMpirunWouldWaitFor(t *testing.T) {
 				continue
 			}
 			for _, side := range sides() {
-				t.Run(dashed(f.name+"/"+mpi+"/"+side), func(t *testing.T) {
+				t.Run(dashed(f.name)+"/"+dashed(mpi)+"/"+side, func(t *testing.T) {
 					t.Parallel()
 					f.try(t, mpi, side)
 				})

@@ -20,7 +20,7 @@ func softwareFaults() []fault {
 		{
 			name: "MPI not installed on one host", short: "Open MPI 5.0",
 			inject: func(tr *trial) { tr.uninstall(sick) },
-			says: []string{"orted", "prted", "hydra_pmi_proxy"},
+			says:   []string{"orted", "prted", "hydra_pmi_proxy"},
 		},
 		{
 			name: "the daemon of another version",

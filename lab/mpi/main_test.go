@@ -61,4 +61,5 @@ func chosen(name string, short bool) bool {
 	return len(names) == 0 || slices.Contains(names, dashed(name))
 }
 
-func dashed(name string) string { return strings.ReplaceAll(name, " ", "-") }
+// dashed returns a name that is one word, and a file's.
+func dashed(name string) string { return strings.NewReplacer(" ", "-", "/", "").Replace(name) }
