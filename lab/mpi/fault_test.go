@@ -3,6 +3,7 @@ package mpi
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ const (
 	plainLimit  = 170 * time.Second // ssh gives up after 130 s
 	launchLimit = 60 * time.Second
 	verdict     = 15 * time.Second // until launch must have named a host
+	grace       = 10 * time.Second // until nothing of launch may be left
 )
 
 // fault is one fault of one of three hosts, host2 unless names says otherwise.
@@ -77,6 +79,9 @@ func (f fault) try(t *testing.T, mpi, side string) {
 	}
 	if side == launchSide {
 		r.Bad = f.judge(o, r.Names)
+		if left := tr.remains(grace); left != "" {
+			t.Errorf("left on the hosts:\n%s", left)
+		}
 	}
 	record(t, f.name, mpi, side, r)
 	t.Logf("%.1f s, exit %d, cut %v, whole %v, names %v\n%s", o.Seconds, o.Exit, o.Cut, r.Whole, r.Names, o.Said)
@@ -103,14 +108,29 @@ func (f fault) judge(o outcome, named bool) string {
 		return ""
 	case !named:
 		return "the host is not named"
+	case !slices.Contains(f.blamed(), "host1") && accused(o) != "":
+		return "it blames another host: " + accused(o)
 	case !slices.ContainsFunc(f.says, one):
 		return "the words lack all of: " + strings.Join(f.says, ", ")
 	}
 	return ""
 }
 
-// mentions reports whether a text has a host's name or address. A line of the command, printed back, does not count.
+// mentions reports whether a text has a host's name or address.
 func mentions(text, host string) bool {
-	addr := "10.77.0." + itoa(int(host[len(host)-1]-'0')+1)
-	return strings.Contains(text, host) || strings.Contains(text, addr)
+	if strings.Contains(text, host) {
+		return true
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(host, "host"))
+	return err == nil && strings.Contains(text, "10.77.0."+itoa(n+1))
+}
+
+// accused returns a line by which launch blames host1 alone, which is healthy in most cases.
+func accused(o outcome) string {
+	for _, line := range o.useful() {
+		if strings.Contains(line, "fail") && mentions(line, "host1") && !mentions(line, "host2") {
+			return line
+		}
+	}
+	return ""
 }

@@ -1,10 +1,29 @@
 package mpi
 
+import (
+	"os/exec"
+	"path/filepath"
+)
+
 func machineFaults() []fault {
 	tmp := func(options string) func(*trial) {
 		return func(tr *trial) { tr.Hosts[sick].Sh("mount -t tmpfs -o mode=1777," + options + " tmpfs /tmp") }
 	}
 	return []fault{
+		{
+			name: "a clock an hour ahead",
+			inject: func(tr *trial) {
+				lib := filepath.Join(tr.t.TempDir(), "skew.so")
+				if out, err := exec.Command("gcc", "-O2", "-fno-stack-protector", "-fcf-protection=none", "-shared", "-fPIC",
+					"-o", lib, "../e2e/testdata/skew.c").CombinedOutput(); err != nil {
+					tr.t.Fatalf("skew.c: %v\n%s", err, out)
+				}
+				tr.Hosts[sick].Install(lib, "skew.so")
+				tr.Hosts[sick].Sshd("SetEnv LD_PRELOAD=/usr/local/bin/skew.so SKEW=3600")
+			},
+			says: []string{"clock"},
+			runs: true,
+		},
 		{
 			name:   "a low limit of locked memory under ssh",
 			inject: func(tr *trial) { tr.Hosts[sick].Sh("prlimit --pid $(cat /run/sshd.pid) --memlock=65536:65536") },

@@ -85,6 +85,14 @@ func softwareFaults() []fault {
 			says: []string{"libjob.so"},
 		},
 		{
+			name: "a hostfile with the line ends of Windows",
+			inject: func(tr *trial) {
+				tr.Hosts[0].Sh("sed -i 's/ slots=1\\|:1//; s/$/\\r/' " + Job + "/hosts")
+			},
+			names: []string{},
+			says:  []string{"line end", "carriage", "Windows"},
+		},
+		{
 			name: "too few slots",
 			inject: func(tr *trial) {
 				for i, word := range tr.line {

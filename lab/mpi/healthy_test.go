@@ -91,6 +91,9 @@ func (s start) try(t *testing.T, mpi string) {
 		if r.Bad != "" {
 			t.Errorf("%s: %s", side, r.Bad)
 		}
+		if left := tr.remains(grace); side == launchSide && left != "" {
+			t.Errorf("left on the hosts:\n%s", left)
+		}
 	}
 }
 

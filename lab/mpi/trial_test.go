@@ -76,6 +76,22 @@ func (tr *trial) run(side string, limit time.Duration) outcome {
 	return o
 }
 
+// remains returns files and processes of launch that are left on the hosts, after a while at most.
+func (tr *trial) remains(while time.Duration) string {
+	tr.t.Helper()
+	left := ""
+	for end := time.Now().Add(while); ; time.Sleep(200 * time.Millisecond) {
+		left = ""
+		for _, h := range tr.Hosts {
+			left += h.Sh(`ps -eo args | grep -a '[l]aunch' | sed "s/^/$(hostname) runs /" ||:
+				find /tmp /var/tmp /dev/shm /root /home /run -name '*launch*' 2>/dev/null | sed "s/^/$(hostname) has /"`)
+		}
+		if left == "" || time.Now().After(end) {
+			return left
+		}
+	}
+}
+
 // whole reports whether one world of n ranks had its allreduce, and no other world was there.
 func (o outcome) whole(n int) bool {
 	return strings.Contains(o.Said, worldOf(n)) && strings.Count(o.Said, "a world of ") == 1
