@@ -180,7 +180,9 @@ func alias(tr *trial) {
 
 func healthyLines() []start {
 	return []start{
-		{name: "the path of mpirun", set: func(tr *trial) { tr.line[0] = cmp.Or(tr.MPI.Prefix, "/usr") + "/bin/" + tr.line[0] }},
+		{name: "the path of mpirun", set: func(tr *trial) {
+			tr.line[0] = cmp.Or(tr.MPI.Prefix, "/usr") + "/bin/" + tr.line[0]
+		}},
 		{name: "a program relative to the directory", set: func(tr *trial) {
 			tr.program("job/world")
 		}},
@@ -189,7 +191,9 @@ func healthyLines() []start {
 			tr.program("./world")
 		}},
 		{name: "a program after env", set: func(tr *trial) { tr.program("env", "A=b", Job+"/world") }},
-		{name: "a program in a shell line", set: func(tr *trial) { tr.program("bash", "-c", "ulimit -c 0; exec "+Job+"/world") }},
+		{name: "a program in a shell line", set: func(tr *trial) {
+			tr.program("bash", "-c", "ulimit -c 0; exec "+Job+"/world")
+		}},
 		{name: "two programs", only: openMPI, set: func(tr *trial) {
 			tr.ranks(1)
 			tr.line = append(tr.line, ":", "-np", "2", Job+"/world")
@@ -254,7 +258,9 @@ func healthyMachines() []start {
 		{name: "a shell that finds no MPI", only: []string{"Open MPI 5.0", "MPICH 5.0"}, set: func(tr *trial) {
 			tr.all("echo >/home/user/.bashrc") // both pass on where they are
 		}},
-		{name: "a login shell that reads no file", set: func(tr *trial) { tr.all("sed -i '/^user/s|/bin/bash|/bin/sh|' /etc/passwd") }},
+		{name: "a login shell that reads no file", set: func(tr *trial) {
+			tr.all("sed -i '/^user/s|/bin/bash|/bin/sh|' /etc/passwd")
+		}},
 		{name: "a shell start-up of three seconds", set: func(tr *trial) {
 			tr.Hosts[sick].Sh("echo 'sleep 3' >>/home/user/.bashrc")
 		}},

@@ -28,7 +28,8 @@ func (r result) write(t *testing.T) {
 	t.Helper()
 	text, err := json.MarshalIndent(r, "", " ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(results(), dashed(strings.Join([]string{r.Case, r.MPI, r.Side}, "_"))+".json"), text, 0o644)
+		name := dashed(strings.Join([]string{r.Case, r.MPI, r.Side}, "_")) + ".json"
+		err = os.WriteFile(filepath.Join(results(), name), text, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
