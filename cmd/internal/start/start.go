@@ -57,6 +57,8 @@ type Start struct {
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
 
+	unfitHosts []string // of an mpirun line
+
 	decision peers.Decision
 	measured *measure.Result
 }
@@ -85,7 +87,7 @@ func (s *Start) byKind(ctx context.Context) error {
 	case !several && again:
 		node = append(node, (*Start).planAlone, (*Start).repeat)
 	case !several:
-		node = append(node, (*Start).planAlone, (*Start).handOver)
+		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).handOver)
 	case again:
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).supervise)
 	default:

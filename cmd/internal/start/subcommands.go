@@ -30,7 +30,7 @@ func (s *Start) Check(ctx context.Context, argv []string) int {
 		case together:
 			return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkTogether)
 		}
-		return s.do(ctx, (*Start).detect, (*Start).check, (*Start).reportAlone)
+		return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkHosts, (*Start).reportAlone)
 	})
 }
 
@@ -39,9 +39,9 @@ func (s *Start) reportAlone(context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
 	own := peers.Post{Name: s.Node.Hostname, Local: peers.Problems(s.Local), Outcomes: s.Local.Outcomes()}
 	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
-	c.Report = s.Local
-	s.UI.Report(s.Local, c.Took)
-	if len(c.Unfit()) > 0 {
+	c.Report = slices.Concat(s.Local, s.Hosts)
+	s.UI.Report(c.Report, c.Took)
+	if len(c.Unfit()) > 0 || len(s.Hosts.Failed()) > 0 {
 		s.status = exit.Unfit
 	}
 	return s.write(c)
