@@ -11,7 +11,7 @@ import (
 type Ask struct {
 	Env   []string         // of mpirun, for Hydra's programs
 	Calls []netip.AddrPort // where the head listens
-	Name  string           // by which Hydra's daemons call; with the port of Calls[0]
+	Name  string           // by which Hydra's daemons call
 	Token string           // what the head expects of a caller, and answers
 	Self  string           // the file of launch on the head
 	Hash  string           // its SHA-256
@@ -42,12 +42,11 @@ func (run Run) Script(a Ask) string {
 	}
 	if len(a.Calls) > 0 {
 		add("LAUNCH_CALL=%s; export LAUNCH_CALL", quote(a.Token))
-		for i, c := range a.Calls {
-			if host := c.Addr().String(); a.Name == "" || i > 0 {
-				add("launch_call %s %d &", quote(host), c.Port())
-			} else {
-				add("launch_call %s %d &", quote(a.Name), c.Port())
-			}
+		if a.Name != "" {
+			add("launch_call %s %d &", quote(a.Name), a.Calls[0].Port())
+		}
+		for _, c := range a.Calls {
+			add("launch_call %s %d &", quote(c.Addr().String()), c.Port())
 		}
 		add("wait")
 	}

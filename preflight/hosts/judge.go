@@ -168,13 +168,15 @@ func version(words string) string {
 	return strings.TrimSpace(words)
 }
 
-// called judges whether a host reached this one. mpirun's daemon tries all addresses.
+// called judges whether a host reached this one. Open MPI's daemon tries all addresses.
 func (j *judge) called(a Answer) {
 	failed := finding.Failf("it cannot call this host back").
 		Breaking("its daemon cannot tell mpirun that it runs, and mpirun waits").
 		Do("open the ports of this host to it: mpirun listens on any port, or on those of %s", j.portsOption())
 	for _, c := range a.Facts.Calls {
 		switch {
+		case j.Run.CallName != "" && c.To != j.Run.CallName: // Hydra's daemons call a name
+			continue
 		case strings.HasSuffix(c.Said, mpirun.Heard):
 			return
 		case c.Said == "none":
@@ -184,7 +186,7 @@ func (j *judge) called(a Answer) {
 			failed = failed.See(a.Name+" to "+c.To, "%s", cmp.Or(reason(c.Said), "no answer"))
 		}
 	}
-	if len(a.Facts.Calls) > 0 {
+	if len(failed.Seen) > 0 {
 		j.add("mpi.call", a.Name, failed)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"launch/cmd/internal/measure"
 	"launch/cmd/internal/remote"
 	"launch/internal/exit"
 	"launch/internal/finding"
@@ -55,7 +56,8 @@ type asked struct {
 	answers  []hosts.Answer
 	sessions []*remote.Session // nil where there is none
 	head     mpirun.Facts
-	close    func()
+	cut      func() // ends all at once
+	close    func() // lets them end
 }
 
 // checkHosts asks the hosts of an mpirun line, where there are others than this one.
@@ -74,20 +76,54 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	defer a.close()
 	v := hosts.Judge(s.judged(a))
 	s.Hosts, s.unfitHosts = v.Report, v.Unfit
+	if s.Subcommand == "" && len(v.Report.Failed()) > 0 || s.onlyMpi() {
+		return nil
+	}
+	c, err := s.checkMembers(ctx, a, v.Unfit)
+	if err != nil {
+		return err
+	}
+	s.addChecked(c)
 	return nil
+}
+
+// onlyMpi reports whether --only has no check that the hosts make together.
+func (s *Start) onlyMpi() bool {
+	return len(s.Opt.Only) > 0 && !slices.ContainsFunc(s.Opt.Only, func(id string) bool {
+		return !strings.HasPrefix(id, "mpi.")
+	})
+}
+
+// addChecked adds what the hosts found together. What this host has said of itself is not said again.
+func (s *Start) addChecked(c hostsChecked) {
+	own := s.Local.Outcomes()
+	for _, f := range c.report {
+		if strings.HasPrefix(f.What, s.Node.Hostname+": ") && own[f.ID] == f.Status {
+			continue
+		}
+		s.Hosts = append(s.Hosts, f)
+	}
+	for _, name := range c.unfit {
+		if !slices.Contains(s.unfitHosts, name) {
+			s.unfitHosts = append(s.unfitHosts, name)
+		}
+	}
+	s.hostSurvey, s.hostBench = c.survey, c.bench
 }
 
 // asksHosts reports whether the hosts of the line are asked.
 func (s *Start) asksHosts() bool {
 	o := s.Opt
-	only := len(o.Only) == 0 || slices.ContainsFunc(o.Only, func(id string) bool { return strings.HasPrefix(id, "mpi.") })
 	return s.Job.MPI != "" && len(s.Mpirun.Hosts) > 0 && len(s.Mpirun.Agent.Argv) > 0 && !o.DryRun && !o.Local &&
-		s.Machine == nil && only && !slices.Contains(o.Skip, hosts.Asked)
+		s.Machine == nil && !slices.Contains(o.Skip, hosts.Asked)
 }
 
 // hostsVerdict prints the findings about the hosts, and refuses unfit ones.
 func (s *Start) hostsVerdict(context.Context) error {
 	s.UI.Findings(s.Hosts, false)
+	if s.hostBench != nil {
+		s.UI.Rails(s.benched(measure.Result{Verdict: *s.hostBench}))
+	}
 	failed := s.Hosts.Failed()
 	if len(failed) == 0 {
 		return nil
@@ -143,14 +179,13 @@ func (s *Start) localHosts(ctx context.Context) []bool {
 
 // ask asks all hosts at once, this one too.
 func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askBudget)
 	question, listener, err := s.question()
 	if err != nil {
-		cancel()
 		return a, err
 	}
 	all := s.Mpirun.Hosts
 	a.answers, a.sessions = make([]hosts.Answer, len(all)), make([]*remote.Session, len(all))
+	ctx, a.cut = context.WithCancel(ctx)
 	a.close = func() {
 		remote.Each(len(all), askAtOnce, func(i int) {
 			if a.sessions[i] != nil {
@@ -158,7 +193,7 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 			}
 		})
 		listener()
-		cancel()
+		a.cut()
 	}
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
 	remote.Each(len(all)+1, askAtOnce, func(i int) {
@@ -185,6 +220,9 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 // askHost asks one host. Its shell remains, where it has one.
 func askHost(ctx context.Context, by remote.Agent, target, script string) (*remote.Session, hosts.Answer) {
 	var a hosts.Answer
+	ctx, cut := context.WithCancel(ctx)
+	late := time.AfterFunc(askBudget, cut)
+	defer late.Stop() // the shell remains
 	session, err := remote.Open(ctx, by, target)
 	if err == nil {
 		a.Before, a.Sent = session.Before, time.Now()

@@ -37,9 +37,6 @@ func (s *Start) question() (q mpirun.Ask, stop func(), err error) {
 			}
 		}
 	}
-	if q.Name != "" && len(q.Calls) > 0 {
-		q.Calls = q.Calls[:1]
-	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

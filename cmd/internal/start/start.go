@@ -20,7 +20,7 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/preflight"
-
+	"launch/preflight/bandwidth"
 	"launch/preflight/peers"
 	"launch/rendezvous"
 )
@@ -57,7 +57,10 @@ type Start struct {
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
 
-	unfitHosts []string // of an mpirun line
+	// of an mpirun line: the unfit hosts, and what all found together
+	unfitHosts []string
+	hostSurvey *finding.Survey
+	hostBench  *bandwidth.Verdict
 
 	decision peers.Decision
 	measured *measure.Result

@@ -40,6 +40,15 @@ func (s *Start) reportAlone(context.Context) error {
 	own := peers.Post{Name: s.Node.Hostname, Local: peers.Problems(s.Local), Outcomes: s.Local.Outcomes()}
 	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
 	c.Report = slices.Concat(s.Local, s.Hosts)
+	if s.hostSurvey != nil {
+		c.Survey = *s.hostSurvey
+		c.Self = slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Name == s.Node.Hostname })
+	}
+	if s.hostBench != nil { // its findings are in the report
+		b := s.benched(measure.Result{Verdict: *s.hostBench})
+		b.Findings, c.Bench = nil, &b
+		s.UI.Bench(b)
+	}
 	s.UI.Report(c.Report, c.Took)
 	if len(c.Unfit()) > 0 || len(s.Hosts.Failed()) > 0 {
 		s.status = exit.Unfit
