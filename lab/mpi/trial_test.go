@@ -83,13 +83,27 @@ func (tr *trial) remains(while time.Duration) string {
 	for end := time.Now().Add(while); ; time.Sleep(200 * time.Millisecond) {
 		left = ""
 		for _, h := range tr.Hosts {
-			left += h.Sh(`ps -eo args | grep -a '[l]aunch' | sed "s/^/$(hostname) runs /" ||:
-				find /tmp /var/tmp /dev/shm /root /home /run -name '*launch*' 2>/dev/null | sed "s/^/$(hostname) has /"`)
+			left += h.left()
 		}
 		if left == "" || time.Now().After(end) {
 			return left
 		}
 	}
+}
+
+// left returns what is left of launch on a host. Its own commands do not count.
+func (h *Host) left() string {
+	h.rig.t.Helper()
+	out := ""
+	for line := range strings.Lines(h.Sh("ps -eo args")) {
+		if strings.Contains(line, "launch") {
+			out += h.Name + " runs " + line
+		}
+	}
+	for line := range strings.Lines(h.Sh("find /tmp /var/tmp /dev/shm /root /home /run -name '*launch*' 2>/dev/null ||:")) {
+		out += h.Name + " has " + line
+	}
+	return out
 }
 
 // whole reports whether one world of n ranks had its allreduce, and no other world was there.
