@@ -26,7 +26,7 @@ type fault struct {
 
 	names []string // each of these must be named; nil: host2
 	says  []string // launch's words have one of these
-	runs  bool     // the job can run all the same; launch says it, or repairs it
+	runs  []string // the implementations that do not mind; launch says it, or repairs it
 	ranks int      // of the world; 0: three
 	quiet bool     // nothing needs to be said: launch repairs it
 }
@@ -55,6 +55,9 @@ func TestLaunchNamesTheHostThatAnMpirunWouldWaitFor(t *testing.T) {
 				continue
 			}
 			for _, side := range sides() {
+				if there(f.name, mpi, side) {
+					continue
+				}
 				t.Run(dashed(f.name)+"/"+dashed(mpi)+"/"+side, func(t *testing.T) {
 					t.Parallel()
 					f.try(t, mpi, side)
@@ -78,7 +81,7 @@ func (f fault) try(t *testing.T, mpi, side string) {
 		r.Names = r.Names && mentions(o.Said, name)
 	}
 	if side == launchSide {
-		r.Bad = f.judge(o, r.Names)
+		r.Bad = f.judge(mpi, o, r.Names)
 		if left := tr.remains(grace); left != "" {
 			t.Errorf("left on the hosts:\n%s", left)
 		}
@@ -91,18 +94,19 @@ func (f fault) try(t *testing.T, mpi, side string) {
 }
 
 // judge returns what is wrong with launch's outcome.
-func (f fault) judge(o outcome, named bool) string {
+func (f fault) judge(mpi string, o outcome, named bool) string {
+	runs := slices.Contains(f.runs, mpi)
 	one := func(word string) bool { return strings.Contains(strings.ToLower(o.Said), strings.ToLower(word)) }
 	switch {
 	case o.Cut:
 		return "it has not ended"
-	case f.runs && !o.whole(3):
+	case runs && !o.whole(3):
 		return "the job has not run"
-	case !f.runs && strings.Contains(o.Said, "a world of "):
+	case !runs && strings.Contains(o.Said, "a world of "):
 		return "the job has been started"
-	case !f.runs && o.Exit == 0:
+	case !runs && o.Exit == 0:
 		return "exit 0"
-	case !f.runs && o.Seconds > verdict.Seconds():
+	case len(asked) > 0 && !runs && o.Seconds > verdict.Seconds(): // else the machine may be busy
 		return "late"
 	case f.quiet:
 		return ""

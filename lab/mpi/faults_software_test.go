@@ -62,7 +62,7 @@ func softwareFaults() []fault {
 			name:   "another program of the same name",
 			inject: func(tr *trial) { tr.Hosts[sick].Sh("printf x >>" + Job + "/world") },
 			says:   []string{"world"},
-			runs:   true,
+			runs:   Three,
 		},
 		{
 			name: "a library of the program missing",

@@ -76,7 +76,7 @@ func (s start) try(t *testing.T, mpi string) {
 	tr := newTrial(t, mpi, cmp.Or(s.hosts, 3))
 	s.set(tr)
 	for _, side := range []string{plainSide, launchSide} {
-		if len(asked) > 0 && !slices.Contains(sides(), side) {
+		if len(asked) > 0 && !slices.Contains(sides(), side) || there(s.name, mpi, side) {
 			continue
 		}
 		o := tr.run(side, launchLimit)
