@@ -23,6 +23,15 @@ func (run Run) Script(a Ask) string {
 	var b strings.Builder
 	add := func(format string, v ...any) { fmt.Fprintf(&b, format+"\n", v...) }
 	add("%s", preamble)
+	if len(a.Calls) > 0 {
+		add("LAUNCH_CALL=%s; export LAUNCH_CALL", quote(a.Token))
+		if a.Name != "" {
+			add("launch_call %s %d &", quote(a.Name), a.Calls[0].Port())
+		}
+		for _, c := range a.Calls {
+			add("launch_call %s %d &", quote(c.Addr().String()), c.Port())
+		}
+	}
 	add("launch_binary %s %s", quote(a.Self), quote(a.Hash))
 	for _, kv := range run.environ(a.Env) {
 		name, value, _ := strings.Cut(kv, "=")
@@ -41,15 +50,9 @@ func (run Run) Script(a Ask) string {
 		add("launch_program %s", quote(p))
 	}
 	if len(a.Calls) > 0 {
-		add("LAUNCH_CALL=%s; export LAUNCH_CALL", quote(a.Token))
-		if a.Name != "" {
-			add("launch_call %s %d &", quote(a.Name), a.Calls[0].Port())
-		}
-		for _, c := range a.Calls {
-			add("launch_call %s %d &", quote(c.Addr().String()), c.Port())
-		}
 		add("wait")
 	}
+	add(`say clock "` + "`date +%%s.%%N`" + `"`)
 	return b.String()
 }
 
@@ -74,7 +77,7 @@ func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + 
 // preamble has the functions. Each answer is one write, so that calls in the background do not mix.
 const preamble = `say() { printf '%s\t%s\n' "$1" "$2"; }
 flat() { tr '\n\t\r' '   ' | cut -c1-400; }
-within() { if command -v timeout >/dev/null 2>&1; then timeout 5 "$@"; else "$@"; fi; }
+within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"; fi; }
 launch_hash() { sha256sum < "$1" 2>/dev/null | cut -d' ' -f1; }
 launch_binary() {
 	if [ -x "$1" ] && [ "` + "`launch_hash \"$1\"`" + `" = "$2" ]; then say self "$1"; return; fi
@@ -94,8 +97,16 @@ launch_daemon() {
 	p=` + "`command -v \"$1\" 2>/dev/null`" + `
 	[ -n "$p" ] && [ -x "$p" ] || return
 	say daemon "$p"
-	case $p in */hydra_*) p=${p%/*}/mpiexec.hydra; [ -x "$p" ] || p=${p%.hydra}; [ -x "$p" ] || return;; esac
-	say version "` + "`within \"$p\" --version 2>&1 </dev/null | head -n 12 | flat`" + `"
+	d=${p%/*}
+	case $p in
+	*/orted) all="$d/orterun $d/mpirun";;
+	*/prted) all="$d/prterun $d/prte";;
+	*/hydra_*) all="$d/mpiexec.hydra $d/mpiexec";;
+	*) return;;
+	esac
+	for v in $all; do [ -x "$v" ] && break; done
+	[ -x "$v" ] || return
+	say version "` + "`within \"$v\" --version 2>&1 </dev/null | head -n 12 | flat`" + `"
 }
 launch_program() {
 	p=$1
@@ -133,5 +144,4 @@ say nofile "` + "`ulimit -n 2>/dev/null`" + `"
 say cores "` + "`nproc 2>/dev/null`" + `"
 say rdma "` + "`ls /sys/class/infiniband 2>/dev/null | flat`" + `"
 say addresses "` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
-	"echo \"$name $addr\"; done | flat`" + `"
-say clock "` + "`date +%s.%N`" + `"`
+	"echo \"$name $addr\"; done | flat`" + `"`

@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 		}
 	}()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"daemon": "#!/bin/sh\necho daemon 1.2\n", "prog": "#!/bin/sh\n",
+	for name, text := range map[string]string{"orted": "#!/bin/sh\n", "orterun": "#!/bin/sh\necho run 1.2\n", "prog": "#!/bin/sh\n",
 		"it's": "#!/bin/sh\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
@@ -54,7 +54,7 @@ func TestScript(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "data"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := Run{Daemon: filepath.Join(dir, "daemon"), Dir: dir,
+	run := Run{Daemon: filepath.Join(dir, "orted"), Dir: dir,
 		Programs: []string{"./prog", "./it's", "./none", "./data", "bash"}}
 	ask := Ask{Calls: []netip.AddrPort{netip.MustParseAddrPort(l.Addr().String())}, Token: "secret", Self: "/none",
 		Hash: "0"}
@@ -64,7 +64,7 @@ func TestScript(t *testing.T) {
 			continue
 		}
 		f := answers(t, shell, run, ask)
-		if f.Version != "daemon 1.2" || !f.InDir || f.Arch == "" || f.Nofile == "" || f.Machine == "" || f.Tmp == "" {
+		if f.Version != "run 1.2" || !f.InDir || f.Arch == "" || f.Nofile == "" || f.Machine == "" || f.Tmp == "" {
 			t.Errorf("%s: %+v", shell, f)
 		}
 		if d := time.Since(f.Clock); d < 0 || d > time.Minute {

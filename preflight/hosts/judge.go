@@ -62,8 +62,13 @@ func (j *judge) reached(a Answer) bool {
 	if a.Whole {
 		return true
 	}
-	text := strings.ToLower(a.Failed)
 	agent := cmp.Or(j.Agent, "ssh")
+	if a.Facts.Host != "" {
+		j.add("mpi.shell", a.Name, finding.Warnf("its shell has not answered all in time, so launch knows it in part only").
+			Breaking("nothing, if it is only slow").Do("%s %s true   # how long does it take?", agent, a.Target()))
+		return false
+	}
+	text := strings.ToLower(a.Failed + "\n" + strings.Join(a.Before, "\n"))
 	for _, r := range loginRules() {
 		for has := range strings.SplitSeq(r.has, "|") {
 			if !strings.Contains(text, has) {
@@ -73,7 +78,7 @@ func (j *judge) reached(a Answer) bool {
 			if close := spelling.Closest(a.Name, j.known(a.Name)); r.id == "mpi.name" && close != "" {
 				f.Fix = fmt.Sprintf("did you mean %s?", close)
 			}
-			j.add(r.id, a.Name, f.See(agent+" "+a.Target(), "%s", lastLine(a.Failed)))
+			j.add(r.id, a.Name, f.See(agent+" "+a.Target(), "%s", lastLine(strings.Join(a.Before, "\n")+"\n"+a.Failed)))
 			return false
 		}
 	}
@@ -140,8 +145,7 @@ func (j *judge) started(a Answer) {
 			Do("%s", j.daemonFix()))
 	case j.Head.Version != "" && f.Version != "" && version(f.Version) != version(j.Head.Version):
 		j.add("mpi.version", a.Name, finding.Failf("its %s is another version than this host's", path.Base(j.Run.Daemon)).
-			See(a.Name, "%s: %s", f.Daemon, cmp.Or(version(f.Version), "no version")).
-			See("here", "%s: %s", j.Head.Daemon, version(j.Head.Version)).
+			See(a.Name, "%s: %s", f.Daemon, version(f.Version)).See("here", "%s: %s", j.Head.Daemon, version(j.Head.Version)).
 			Breaking("the daemons do not understand each other, or crash").
 			Do("install the same version there, or name it for all hosts: mpirun --prefix DIR"))
 	}

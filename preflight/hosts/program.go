@@ -33,7 +33,7 @@ func (j *judge) program(a Answer) {
 		case p.MPI != "" && p.MPI != j.family():
 			j.add("mpi.library", a.Name, finding.Failf("%s is linked with %s, but %s is %s's", p.Path, title(p.MPI),
 				j.word(), title(j.family())).
-				Breaking("each process is a world of one process, and does the whole work").
+				Breaking("each process is alone in its world, and does the whole work").
 				Do("start it with the mpirun of %s, or build it with this one's mpicc", title(p.MPI)))
 		}
 	}
