@@ -79,7 +79,7 @@ func (s start) try(t *testing.T, mpi string) {
 		if len(asked) > 0 && !slices.Contains(sides(), side) || there(s.name, mpi, side) {
 			continue
 		}
-		o := tr.run(side, launchLimit)
+		o := tr.run(side, plainLimit)
 		r := result{outcome: o, Whole: o.whole(cmp.Or(s.ranks, 3))}
 		if !r.Whole || o.Exit != 0 {
 			r.Bad = "the job has not run"

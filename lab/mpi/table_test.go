@@ -83,7 +83,7 @@ func (r result) words() string {
 	said := lines[len(lines)-1]
 	if r.Side == launchSide {
 		if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "fail") }); i >= 0 {
-			said = lines[i]
+			said = strings.TrimPrefix(lines[i], "launch: ")
 		}
 	}
 	said = strings.ReplaceAll(strings.Join(strings.Fields(said), " "), "|", "\\|")
