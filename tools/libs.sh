@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Downloads libraries that read the plan's variables, for lab/libs. From each wheel it
-# unpacks the files that read the environment into bin/libs/PACKAGE-VERSION. If a
-# download fails, it prints which and exits with 1.
+# Downloads libraries that read the plan's variables, for lab/libs and lab/mpi: those that
+# are named, or all. From each wheel it unpacks the files that matter into
+# bin/libs/PACKAGE-VERSION. If a download fails, it prints which and exits with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -23,13 +23,14 @@ into=bin/libs
 megabytes=0 missing=() lost=()
 for wheel in "${wheels[@]}"; do
 	read -r name version size _ <<<"$wheel"
+	(($# == 0)) || [[ " $* " == *" $name "* ]] || continue
 	[[ -d $into/$name-$version ]] || { missing+=("$wheel") && ((megabytes += size)); }
 done
 ((${#missing[@]})) || exit 0
 
 python=python3
 [[ ! -x .venv/bin/python ]] || python=.venv/bin/python
-echo "libraries for lab/libs: pip downloads about $megabytes MB, and bin/libs grows by about as much"
+echo "libraries for the laboratory: pip downloads about $megabytes MB, and bin/libs grows by about as much"
 mkdir -p "$into"
 part=$(mktemp -d "$into/part.XXXXXX")
 trap 'rm -rf "$part"' EXIT

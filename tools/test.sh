@@ -12,24 +12,11 @@ tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
 tools/roce.sh || echo "the tests between virtual machines are skipped"
 
-# unpacked PROGRAM MEGABYTES PACKAGE...: unpacks Debian packages below bin, because
-# installing them would start a daemon. PATH below includes them.
-unpacked() {
-	local program=$1 size=$2 usr=bin/debian/usr
-	shift 2
-	if ! command -v "$program" >/dev/null && [[ ! -x $usr/bin/$program && ! -x $usr/sbin/$program ]] &&
-		command -v apt-get >/dev/null; then
-		echo "unpacking $* under bin/debian: apt downloads about $size MB"
-		mkdir -p bin/debian
-		(cd bin/debian && apt-get download -q "$@" >/dev/null 2>&1 &&
-			for package; do dpkg -x "$package"_*.deb . || exit; done) ||
-			echo "$* cannot be downloaded: the tests that need $program are skipped"
-	fi
-}
-unpacked etcd 8 etcd-server
-unpacked promtool 19 prometheus
-unpacked munge 1 munge libmunge2
-unpacked sshd 1 openssh-server libwrap0
+# Installing these would start a daemon. PATH below includes them.
+tools/unpack.sh etcd 8 etcd-server
+tools/unpack.sh promtool 19 prometheus
+tools/unpack.sh munge 1 munge libmunge2
+tools/unpack.sh sshd 1 openssh-server libwrap0
 export PATH="$PATH:$PWD/bin/debian/usr/bin"
 
 export LAUNCH_TEST_BIN="$PWD/bin/launch"

@@ -44,11 +44,16 @@ func loginFaults() []fault {
 			says: []string{"shell", "account", "nologin"},
 		},
 		{
+			name:   "a host that shuts down",
+			inject: func(tr *trial) { tr.Hosts[sick].Sh("echo System is going down >/etc/nologin") },
+			says:   []string{"going down", "log in"},
+		},
+		{
 			name: "a shell start-up that prints", short: "MPICH 5.0",
 			inject: func(tr *trial) {
 				tr.Hosts[sick].Sh("echo 'echo Welcome to the cluster' >>/home/user/.bashrc")
 			},
-			runs: true, quiet: true,
+			runs: Three, quiet: true,
 		},
 		{
 			name:   "a shell start-up that hangs",

@@ -56,6 +56,11 @@ func networkFaults() []fault {
 			says:   []string{"host1"},
 		},
 		{
+			name:   "only the port of ssh is open on one host",
+			inject: func(tr *trial) { tr.drop(sick, "iif eth0 tcp dport != 22 "+syn) },
+			says:   []string{"host2", "10.77.0.3"},
+		},
+		{
 			name:   "long packets vanish",
 			inject: func(tr *trial) { tr.drop(sick, "iif eth0 meta length > 1400") },
 			says:   []string{"long", "mtu", "packet"},
@@ -69,7 +74,7 @@ func networkFaults() []fault {
 						until ip link show docker0 | grep -q LOWER_UP; do sleep 0.05; done`)
 				}
 			},
-			runs: true, quiet: true,
+			runs: Three, quiet: true,
 		},
 		{
 			name:   "the head's name unknown on one host",

@@ -20,7 +20,7 @@ func softwareFaults() []fault {
 		{
 			name: "MPI not installed on one host", short: "Open MPI 5.0",
 			inject: func(tr *trial) { tr.uninstall(sick) },
-			says: []string{"orted", "prted", "hydra_pmi_proxy"},
+			says:   []string{"orted", "prted", "hydra_pmi_proxy"},
 		},
 		{
 			name: "the daemon of another version",
@@ -62,7 +62,7 @@ func softwareFaults() []fault {
 			name:   "another program of the same name",
 			inject: func(tr *trial) { tr.Hosts[sick].Sh("printf x >>" + Job + "/world") },
 			says:   []string{"world"},
-			runs:   true,
+			runs:   Three,
 		},
 		{
 			name: "a library of the program missing",
@@ -83,6 +83,14 @@ func softwareFaults() []fault {
 				tr.line[len(tr.line)-1] = "/usr/local/bin/world"
 			},
 			says: []string{"libjob.so"},
+		},
+		{
+			name: "a hostfile with the line ends of Windows",
+			inject: func(tr *trial) {
+				tr.Hosts[0].Sh("sed -i 's/ slots=1\\|:1//; s/$/\\r/' " + Job + "/hosts")
+			},
+			names: []string{},
+			says:  []string{"line end", "carriage", "Windows"},
 		},
 		{
 			name: "too few slots",

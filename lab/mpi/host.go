@@ -28,11 +28,12 @@ var initScript string
 type Host struct {
 	*netns.Host
 
-	rig  *Rig
-	init *exec.Cmd
-	pid  string        // its first process, as this machine counts
-	said *bufio.Reader // what its first process prints
-	errs netns.Output  // and its errors
+	rig    *Rig
+	number int
+	init   *exec.Cmd
+	pid    string        // its first process, as this machine counts
+	said   *bufio.Reader // what its first process prints
+	errs   netns.Output  // and its errors
 }
 
 // stage writes the host's own files into a directory, from which the first process copies them.
@@ -57,6 +58,7 @@ func (h *Host) stage(k keys, world string) {
 		hosts += fmt.Sprintf("%s %s %s.lab\n", other.Addr, other.Name, other.Name)
 	}
 	put("etc/hosts", hosts, 0o644)
+	put("etc/boot_id", fmt.Sprintf("%08d-0000-4000-8000-000000000000\n", h.number+1), 0o644) // UCX reads it as a UUID
 	put("etc/hostname", h.Name+"\n", 0o644)
 	put("etc/resolv.conf", "# no name server\n", 0o644)
 	put("etc/passwd", accounts, 0o644)

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"flag"
 	"os"
 	"slices"
 	"strings"
@@ -14,7 +15,8 @@ var tools struct {
 	launch string
 }
 
-// asked has the words of LAUNCH_MPIBENCH: full; plain or launch, for one side; else names of faults.
+// asked has the words of LAUNCH_MPIBENCH: full; plain or launch, for one side; missing, for what has no result
+// yet; else names of cases.
 var asked []string
 
 const (
@@ -27,6 +29,9 @@ func TestMain(m *testing.M) {
 		asked = strings.Split(words, ",")
 	}
 	code := programs.Run(m, func(dir string) (err error) {
+		if len(asked) > 0 {
+			_ = flag.Set("test.parallel", "10") // which wait for minutes
+		}
 		tools.launch, err = programs.Launch(dir)
 		return err
 	})
@@ -56,9 +61,10 @@ func chosen(name string, short bool) bool {
 		return short
 	}
 	names := slices.DeleteFunc(slices.Clone(asked), func(s string) bool {
-		return s == plainSide || s == launchSide || s == "full"
+		return slices.Contains([]string{plainSide, launchSide, "full", "missing"}, s)
 	})
 	return len(names) == 0 || slices.Contains(names, dashed(name))
 }
 
-func dashed(name string) string { return strings.ReplaceAll(name, " ", "-") }
+// dashed returns a name that is one word, and a file's.
+func dashed(name string) string { return strings.NewReplacer(" ", "-", "/", "").Replace(name) }

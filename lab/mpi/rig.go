@@ -40,8 +40,8 @@ func New(t testing.TB, m MPI, n int) *Rig {
 	world := filepath.Join(t.TempDir(), "world")
 	m.Build(t, world)
 	keys := newKeys(t, r.Lab.Hosts)
-	for _, h := range r.Lab.Hosts {
-		r.Hosts = append(r.Hosts, &Host{Host: h, rig: r})
+	for i, h := range r.Lab.Hosts {
+		r.Hosts = append(r.Hosts, &Host{Host: h, rig: r, number: i})
 	}
 	for _, h := range r.Hosts {
 		h.stage(keys, world)

@@ -24,11 +24,21 @@ type result struct {
 // results is the directory of the results: one file for each, so that sides and cases may be run apart.
 func results() string { return filepath.Join(repository(), "bin", "mpibench") }
 
+// there reports whether a case has a result that is to remain.
+func there(name, mpi, side string) bool {
+	_, err := os.Stat(file(name, mpi, side))
+	return err == nil && slices.Contains(asked, "missing")
+}
+
+func file(name, mpi, side string) string {
+	return filepath.Join(results(), dashed(strings.Join([]string{name, mpi, side}, "_"))+".json")
+}
+
 func (r result) write(t *testing.T) {
 	t.Helper()
 	text, err := json.MarshalIndent(r, "", " ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(results(), dashed(strings.Join([]string{r.Case, r.MPI, r.Side}, "_"))+".json"), text, 0o644)
+		err = os.WriteFile(file(r.Case, r.MPI, r.Side), text, 0o644)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +83,7 @@ func (r result) words() string {
 	said := lines[len(lines)-1]
 	if r.Side == launchSide {
 		if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "fail") }); i >= 0 {
-			said = lines[i]
+			said = strings.TrimPrefix(lines[i], "launch: ")
 		}
 	}
 	said = strings.ReplaceAll(strings.Join(strings.Fields(said), " "), "|", "\\|")

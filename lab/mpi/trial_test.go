@@ -76,6 +76,36 @@ func (tr *trial) run(side string, limit time.Duration) outcome {
 	return o
 }
 
+// remains returns files and processes of launch that are left on the hosts, after a while at most.
+func (tr *trial) remains(while time.Duration) string {
+	tr.t.Helper()
+	left := ""
+	for end := time.Now().Add(while); ; time.Sleep(200 * time.Millisecond) {
+		left = ""
+		for _, h := range tr.Hosts {
+			left += h.left()
+		}
+		if left == "" || time.Now().After(end) {
+			return left
+		}
+	}
+}
+
+// left returns what is left of launch on a host. Its own commands do not count.
+func (h *Host) left() string {
+	h.rig.t.Helper()
+	out := ""
+	for line := range strings.Lines(h.Sh("ps -eo args")) {
+		if strings.Contains(line, "launch") {
+			out += h.Name + " runs " + line
+		}
+	}
+	for line := range strings.Lines(h.Sh("find /tmp /var/tmp /dev/shm /root /home /run -name '*launch*' 2>/dev/null ||:")) {
+		out += h.Name + " has " + line
+	}
+	return out
+}
+
 // whole reports whether one world of n ranks had its allreduce, and no other world was there.
 func (o outcome) whole(n int) bool {
 	return strings.Contains(o.Said, worldOf(n)) && strings.Count(o.Said, "a world of ") == 1

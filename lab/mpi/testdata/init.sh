@@ -47,6 +47,7 @@ cd "$root"
 pivot_root . .old
 umount -l /.old
 rmdir /.old
+mount --bind /etc/boot_id /proc/sys/kernel/random/boot_id
 cd /
 ip link set lo up
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
