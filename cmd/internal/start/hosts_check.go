@@ -200,16 +200,20 @@ func (s *Start) benches() bool { return s.Opt.Bench == benchShort || s.Opt.Bench
 // checkScript returns what a member's shell runs. The token is on no command line.
 func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) string {
 	o := s.Opt
-	words := []string{m.program, "check", "--json"}
+	var place []string
 	if n > 1 {
-		words = append(words, "--store", "https://"+net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes",
-			strconv.Itoa(n), "--node-rank", strconv.Itoa(rank), "--job", hostsJob, "--join-timeout", meetBudget.String())
-		if s.benches() {
-			words = append(words, "--bench", o.Bench)
-		}
-		if o.AllPairs {
-			words = append(words, "--all-pairs")
-		}
+		place = []string{"--store", "https://" + net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes", strconv.Itoa(n),
+			"--node-rank", strconv.Itoa(rank), "--job", hostsJob}
+	}
+	words := slices.Concat([]string{m.program, "check", "--json"}, place)
+	if n > 1 {
+		words = append(words, "--join-timeout", meetBudget.String())
+	}
+	if n > 1 && s.benches() {
+		words = append(words, "--bench", o.Bench)
+	}
+	if n > 1 && o.AllPairs {
+		words = append(words, "--all-pairs")
 	}
 	if len(o.Skip) > 0 {
 		words = append(words, "--skip", strings.Join(o.Skip, ","))
@@ -223,12 +227,14 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		words = append(words, "--threshold", fmt.Sprintf("%s=%v", name, o.Thresholds[name]))
 	}
-	for i, w := range words {
-		words[i] = remote.Quote(w)
+	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + quoted(words) + " 2>&1\n"
+	if n > 1 && s.Subcommand == "" { // what the host would set
+		script += quoted(slices.Concat([]string{m.program, "env", "--json"}, place)) + " 2>/dev/null\n"
 	}
-	return cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + strings.Join(words, " ") +
-		" 2>&1"
+	return script
 }
+
+func quoted(words []string) string { return strings.Join(finding.Map(words, remote.Quote), " ") }
 
 // cleanShell removes what would make launch believe that a scheduler or an MPI has started it.
 const cleanShell = "unset `env | sed -n 's/^\\(\\(SLURM\\|LAUNCH\\|PMI\\|PMIX\\|OMPI_COMM\\|PRTE\\)_[A-Z0-9_]*\\)=.*/\\1/p'` " +
@@ -240,6 +246,7 @@ type hostsChecked struct {
 	unfit  []string
 	survey *finding.Survey
 	bench  *bandwidth.Verdict
+	plans  []planned
 }
 
 // readChecks reads the answer of the first member that has one: all have the same. Those without are named.
@@ -248,6 +255,11 @@ func (s *Start) readChecks(members []*member) (out hostsChecked) {
 	if i := slices.IndexFunc(all, func(c memberCheck) bool { return c.ended }); i >= 0 {
 		out = all[i].hostsChecked
 		out.name(members, members[i])
+	}
+	for _, m := range members {
+		if p := readPlan(m.answer.Name, m.lines); len(members) > 1 && (m.lost == nil) {
+			out.plans = append(out.plans, p)
+		}
 	}
 	// What keeps a member away goes before what the others say of it: that it is missing.
 	for _, missing := range []bool{false, true} {
