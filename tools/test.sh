@@ -6,29 +6,18 @@ cd "$(dirname "$0")/.."
 
 limit=26m # of all tests together
 
-tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin ucx-utils libfabric-bin spin ||
+tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin openssh-client ucx-utils libfabric-bin spin ||
 	echo "the tests that need these are skipped"
 tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
 tools/roce.sh || echo "the tests between virtual machines are skipped"
 
-# unpacked PROGRAM MEGABYTES PACKAGE...: unpacks Debian packages below bin, because
-# installing them would start a daemon. PATH below includes them.
-unpacked() {
-	local program=$1 size=$2 file=bin/debian/usr/bin/$1
-	shift 2
-	if ! command -v "$program" >/dev/null && [[ ! -x $file ]] && command -v apt-get >/dev/null; then
-		echo "unpacking $* under bin/debian: apt downloads about $size MB"
-		mkdir -p bin/debian
-		(cd bin/debian && apt-get download -q "$@" >/dev/null 2>&1 &&
-			for package; do dpkg -x "$package"_*.deb . || exit; done) ||
-			echo "$* cannot be downloaded: the tests that need $program are skipped"
-	fi
-}
-unpacked etcd 8 etcd-server
-unpacked promtool 19 prometheus
-unpacked munge 1 munge libmunge2
-unpacked srun 6 slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpmix2 libpmix-dev libhwloc15 libnuma1 \
+# Installing these would start a daemon. PATH below includes them.
+tools/unpack.sh etcd 8 etcd-server
+tools/unpack.sh promtool 19 prometheus
+tools/unpack.sh munge 1 munge libmunge2
+tools/unpack.sh sshd 1 openssh-server libwrap0
+tools/unpack.sh srun 6 slurmctld slurmd slurm-client slurm-wlm-basic-plugins libpmix2 libpmix-dev libhwloc15 libnuma1 \
 	liblz4-1 libreadline8 libdbus-1-3 libyaml-0-2 libjson-c5 liblua5.1-0
 export PATH="$PATH:$PWD/bin/debian/usr/bin"
 

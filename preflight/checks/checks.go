@@ -7,6 +7,7 @@ import (
 	"launch/preflight"
 	"launch/preflight/command"
 	"launch/preflight/gpu"
+	"launch/preflight/hosts"
 	"launch/preflight/network"
 	"launch/preflight/peers"
 	"launch/preflight/rdma"
@@ -17,7 +18,7 @@ import (
 func Table() preflight.Table {
 	return preflight.Table{
 		Node:  slices.Concat(command.Checks(), network.Checks(), gpu.Checks(), rdma.Checks(), system.Checks()),
-		Peers: peers.Checks(), Rates: rates(),
+		Peers: peers.Checks(), Rates: rates(), Hosts: hosts.Checks(),
 	}
 }
 

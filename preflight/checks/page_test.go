@@ -122,6 +122,14 @@ signal gives no verdict: that is a warning. launch keeps 64 KiB of the output.
 [examples/checks](../examples/checks) has an example.
 `
 
+const pageHosts = `
+## Hosts of mpirun
+
+"launch mpirun …" and "launch check -- mpirun …" ask each host of the line through the agent
+that mpirun will use. [guide/mpirun.md](guide/mpirun.md) says how. "--skip mpi.hosts" asks
+none.
+`
+
 const pageNot = `
 ## Not covered
 
@@ -166,6 +174,8 @@ func page() []byte {
 	pageTable(&b, peers.Checks())
 	b.WriteString(text(pageRates))
 	pageTable(&b, rates())
+	b.WriteString(text(pageHosts))
+	pageTable(&b, Table().Hosts)
 	b.WriteString(text(pageRule))
 	b.WriteString(text(pageUser))
 	b.WriteString("\n## Thresholds\n\n| name | default | what it limits |\n|---|---|---|\n")

@@ -107,6 +107,7 @@ func (s *Start) ResolveJob() error {
 		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
+	s.readMpirun()
 	if s.waitsByLine() {
 		s.Opt.JoinTimeout = time.Duration(s.Job.Wait.V) * time.Second
 		s.wait.timeout = s.Opt.JoinTimeout

@@ -22,7 +22,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
-
+	"launch/preflight/bandwidth"
 	"launch/preflight/peers"
 	"launch/rendezvous"
 )
@@ -61,6 +61,13 @@ type Start struct {
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
 
+	// of an mpirun line: the unfit hosts, and what all found together
+	unfitHosts []string
+	hostSurvey *finding.Survey
+	hostBench  *bandwidth.Verdict
+	hostPlans  []planned
+	hostCores  map[string]int
+
 	decision peers.Decision
 	measured *measure.Result
 	all      []netip.Addr // the addresses of all nodes, where the plan needs them
@@ -90,7 +97,7 @@ func (s *Start) byKind(ctx context.Context) error {
 	case !several && again:
 		node = append(node, (*Start).planAlone, (*Start).repeat)
 	case !several:
-		node = append(node, (*Start).planAlone, (*Start).handOver)
+		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).handOver)
 	case again:
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).supervise)
 	case s.endsHung():

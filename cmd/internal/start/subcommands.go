@@ -30,7 +30,7 @@ func (s *Start) Check(ctx context.Context, argv []string) int {
 		case together:
 			return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkTogether)
 		}
-		return s.do(ctx, (*Start).detect, (*Start).check, (*Start).reportAlone)
+		return s.do(ctx, (*Start).detect, (*Start).check, (*Start).checkHosts, (*Start).reportAlone)
 	})
 }
 
@@ -39,9 +39,18 @@ func (s *Start) reportAlone(context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
 	own := peers.Post{Name: s.Node.Hostname, Local: peers.Problems(s.Local), Outcomes: s.Local.Outcomes()}
 	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
-	c.Report = s.Local
-	s.UI.Report(s.Local, c.Took)
-	if len(c.Unfit()) > 0 {
+	if s.hostSurvey != nil {
+		c.Survey = *s.hostSurvey
+		c.Self = -1 // this host may be none of them
+	}
+	c.Report = slices.Concat(s.Local, s.Hosts)
+	if s.hostBench != nil { // its findings are in the report
+		b := s.benched(measure.Result{Verdict: *s.hostBench})
+		b.Findings, c.Bench = nil, &b
+		s.UI.Bench(b)
+	}
+	s.UI.Report(c.Report, c.Took)
+	if len(c.Unfit()) > 0 || len(s.Hosts.Failed()) > 0 {
 		s.status = exit.Unfit
 	}
 	return s.write(c)

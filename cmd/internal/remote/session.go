@@ -1,0 +1,106 @@
+package remote
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Session is a shell on one host, which reads what it does from its standard input. So what it is told is on no
+// command line, and it ends when this process does.
+type Session struct {
+	agent Agent
+	ctx   context.Context
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string // closed at its end
+	words *tail
+	mark  string
+	ended error
+
+	// Before is what the host printed before its shell was ready: a start-up file that prints.
+	Before []string
+}
+
+// maxLine bounds a line of a shell's output.
+const maxLine = 1 << 20
+
+// Open starts a shell on a host. ctx ends it. The error is a *Failed.
+func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
+	s := &Session{agent: agent, ctx: ctx, cmd: agent.command(ctx, host, "exec /bin/sh -s"), lines: make(chan string, 16),
+		words: &tail{}, mark: "launch-" + rand.Text()}
+	in, err := s.cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.in, s.cmd.Stderr = in, s.words
+	if err := s.cmd.Start(); err != nil {
+		return nil, agent.failed(ctx, err, "")
+	}
+	context.AfterFunc(ctx, func() { time.AfterFunc(after, func() { _ = out.Close() }) }) // a child of it may have the pipe
+	go s.read(out)
+	if s.Before, err = s.Do(""); err != nil {
+		return s, err
+	}
+	return s, nil
+}
+
+// read passes the lines on until the shell has ended.
+func (s *Session) read(out io.Reader) {
+	b := bufio.NewScanner(out)
+	b.Buffer(nil, maxLine)
+	for b.Scan() {
+		s.lines <- b.Text()
+	}
+	_, _ = io.Copy(io.Discard, out)
+	s.ended = s.cmd.Wait()
+	close(s.lines)
+}
+
+// Do has the shell run a script, and returns what it printed. The error is a *Failed.
+func (s *Session) Do(script string) (printed []string, err error) {
+	// The shell has read all of it before a command of it runs.
+	text := fmt.Sprintf("{ :\n%s\n} </dev/null\nprintf '\\n%%s\\n' %s\n", script, s.mark)
+	if _, err := io.WriteString(s.in, text); err != nil {
+		for line := range s.lines { // it has ended
+			printed = append(printed, line)
+		}
+		return printed, s.agent.failed(s.ctx, s.ended, s.words.String())
+	}
+	for line := range s.lines {
+		if line == s.mark {
+			return strip(printed), nil
+		}
+		printed = append(printed, line)
+	}
+	return strip(printed), s.agent.failed(s.ctx, s.ended, s.words.String())
+}
+
+// strip removes empty lines at the end.
+func strip(lines []string) []string {
+	for len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+// closing is how long a shell may take to end when there is nothing more to read.
+const closing = 2 * time.Second
+
+// Close ends the shell, which removes what it has made, and waits for it.
+func (s *Session) Close() {
+	_ = s.in.Close()
+	late := time.AfterFunc(closing, func() { _ = s.cmd.Process.Kill() })
+	defer late.Stop()
+	for range s.lines {
+	}
+}

@@ -1,0 +1,251 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/cmd/internal/measure"
+	"launch/cmd/internal/remote"
+	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/handoff"
+	"launch/internal/launcher"
+	"launch/internal/mpirun"
+	"launch/preflight/hosts"
+	"launch/preflight/threshold"
+)
+
+const (
+	// askBudget bounds the question to a host; with it the verdict on a dead one comes within 15 s.
+	askBudget = 12 * time.Second
+	// askAtOnce bounds the agents that run at the same time.
+	askAtOnce = 128
+	// callers bounds the addresses of this host that others call.
+	callers = 6
+)
+
+// readMpirun reads what an mpirun line asks of its hosts.
+func (s *Start) readMpirun() {
+	l := s.Job.Line
+	if l.Kind != launcher.Mpirun {
+		return
+	}
+	binary, _ := lookPath(l.Argv[l.At])
+	if real, err := filepath.EvalSymlinks(binary); err == nil {
+		binary = real
+	}
+	host, _ := os.Hostname()
+	dir, _ := os.Getwd()
+	run, err := mpirun.Read(mpirun.Input{Line: l, Env: l.Environ(handoff.Environ()), Decided: s.Job.Decided,
+		Root: s.root(), Dir: dir, Binary: binary, Hostname: host})
+	if err != nil { // the job has a note about it
+		return
+	}
+	s.Mpirun = run
+	s.Job.Hosts = finding.Map(run.Hosts, func(h mpirun.Host) string { return h.Name })
+}
+
+// asked is what the hosts of an mpirun line have answered.
+type asked struct {
+	answers  []hosts.Answer
+	sessions []*remote.Session // nil where there is none
+	head     mpirun.Facts
+	cut      func() // ends all at once
+	close    func() // lets them end
+}
+
+// checkHosts asks the hosts of an mpirun line, where there are others than this one.
+func (s *Start) checkHosts(ctx context.Context) error {
+	if !s.asksHosts() {
+		return nil
+	}
+	local := s.localHosts(ctx)
+	if !slices.Contains(local, false) {
+		return nil
+	}
+	a, err := s.ask(ctx, local)
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	v := hosts.Judge(s.judged(a))
+	s.Hosts, s.unfitHosts = v.Report, v.Unfit
+	s.hostCores = map[string]int{}
+	for _, h := range a.answers {
+		s.hostCores[h.Name] = h.Facts.Cores
+	}
+	if s.Subcommand == "" && len(v.Report.Failed()) > 0 && !s.Opt.DropUnfit || v.Refuse || s.onlyMpi() {
+		return nil
+	}
+	c, err := s.checkMembers(ctx, a, v.Unfit)
+	if err != nil {
+		return err
+	}
+	s.addChecked(c)
+	return nil
+}
+
+// onlyMpi reports whether --only has no check that the hosts make together.
+func (s *Start) onlyMpi() bool {
+	return len(s.Opt.Only) > 0 && !slices.ContainsFunc(s.Opt.Only, func(id string) bool {
+		return !strings.HasPrefix(id, "mpi.")
+	})
+}
+
+// addChecked adds what the hosts found together. What this host has said of itself is not said again.
+func (s *Start) addChecked(c hostsChecked) {
+	own := s.Local.Outcomes()
+	for _, f := range c.report {
+		if c.self != "" && strings.HasPrefix(f.What, c.self+": ") && own[f.ID] == f.Status {
+			continue
+		}
+		s.Hosts = append(s.Hosts, f)
+	}
+	for _, name := range c.unfit {
+		if !slices.Contains(s.unfitHosts, name) {
+			s.unfitHosts = append(s.unfitHosts, name)
+		}
+	}
+	s.hostSurvey, s.hostBench, s.hostPlans = c.survey, c.bench, c.plans
+}
+
+// asksHosts reports whether the hosts of the line are asked.
+func (s *Start) asksHosts() bool {
+	o := s.Opt
+	return s.Job.MPI != "" && len(s.Mpirun.Hosts) > 0 && len(s.Mpirun.Agent.Argv) > 0 && !o.DryRun && !o.Local &&
+		s.Machine == nil && !slices.Contains(o.Skip, hosts.Asked)
+}
+
+// hostsVerdict prints the findings about the hosts, and refuses unfit ones.
+func (s *Start) hostsVerdict(context.Context) error {
+	s.UI.Findings(s.Hosts, false)
+	if s.hostBench != nil {
+		s.UI.Rails(s.benched(measure.Result{Verdict: *s.hostBench}))
+	}
+	failed := s.Hosts.Failed()
+	if len(failed) == 0 {
+		return nil
+	}
+	who := finding.Some(s.unfitHosts)
+	if who == "" {
+		return exit.Errorf(exit.Unfit, "mpirun cannot start this job: %s", failed[0].What).
+			Do("fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway")
+	}
+	if s.Opt.DropUnfit {
+		return s.dropUnfit()
+	}
+	return exit.Errorf(exit.Unfit, "%s of %d unfit: %s", finding.Count(len(s.unfitHosts), "host"),
+		len(s.Mpirun.Hosts), who).
+		Do("fix the failures above, then start again\n--drop-unfit starts on the other hosts, --skip ID leaves a check out")
+}
+
+// judged returns what the hosts are judged by.
+func (s *Start) judged(a asked) hosts.Input {
+	o := s.Opt
+	in := hosts.Input{Run: s.Mpirun, MPI: s.Job.MPI, Agent: s.Mpirun.Agent.Argv[0], Head: a.head, Answers: a.answers,
+		Drift:    time.Duration(threshold.Of(o.Thresholds, "peer.clock") * float64(time.Second)),
+		WarnOnly: o.WarnOnly,
+		Left: func(id string) bool {
+			return slices.Contains(o.Skip, id) || len(o.Only) > 0 && !slices.Contains(o.Only, id)
+		}}
+	for line := range strings.Lines(readFiles(s.root(), []string{"/etc/hosts"})["/etc/hosts"]) {
+		line, _, _ = strings.Cut(line, "#")
+		if f := strings.Fields(line); len(f) > 1 {
+			in.Known = append(in.Known, f[1:]...)
+		}
+	}
+	return in
+}
+
+// localHosts returns, for each host of the line, whether it is this one.
+func (s *Start) localHosts(ctx context.Context) []bool {
+	ctx, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	all := s.Mpirun.Hosts
+	local := make([]bool, len(all))
+	short, _, _ := strings.Cut(s.Node.Hostname, ".")
+	remote.Each(len(all), askAtOnce, func(i int) {
+		name := all[i].Name
+		if local[i] = name == "localhost" || name == s.Node.Hostname || name == short; local[i] {
+			return
+		}
+		addr, err := netip.ParseAddr(name)
+		addrs := []netip.Addr{addr}
+		if err != nil {
+			addrs, _ = systemResolver(ctx, name)
+		}
+		local[i] = slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.IsLoopback() || s.Node.IsLocal(a) })
+	})
+	return local
+}
+
+// ask asks all hosts at once, this one too.
+func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
+	question, listener, err := s.question()
+	if err != nil {
+		return a, err
+	}
+	all := s.Mpirun.Hosts
+	a.answers, a.sessions = make([]hosts.Answer, len(all)), make([]*remote.Session, len(all))
+	ctx, a.cut = context.WithCancel(ctx)
+	a.close = func() {
+		remote.Each(len(all), askAtOnce, func(i int) {
+			if a.sessions[i] != nil {
+				a.sessions[i].Close()
+			}
+		})
+		listener()
+		a.cut()
+	}
+	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
+	remote.Each(len(all)+1, askAtOnce, func(i int) {
+		if i == len(all) { // this host as the head, which may be none of them
+			own := question
+			own.Calls = nil
+			session, head := askHost(ctx, remote.Agent{}, "", s.Mpirun.Script(own))
+			if session != nil {
+				session.Close()
+			}
+			a.head = head.Facts
+			return
+		}
+		by := agent
+		if local[i] {
+			by = remote.Agent{}
+		}
+		a.sessions[i], a.answers[i] = askHost(ctx, by, all[i].Target(), s.Mpirun.Script(question))
+		a.answers[i].Host, a.answers[i].Local = all[i], local[i]
+	})
+	return a, nil
+}
+
+// askHost asks one host. Its shell remains, where it has one.
+func askHost(ctx context.Context, by remote.Agent, target, script string) (*remote.Session, hosts.Answer) {
+	var a hosts.Answer
+	ctx, cut := context.WithCancel(ctx)
+	late := time.AfterFunc(askBudget, cut)
+	defer late.Stop() // the shell remains
+	session, err := remote.Open(ctx, by, target)
+	if err == nil {
+		a.Before, a.Sent = session.Before, time.Now()
+		var printed []string
+		printed, err = session.Do(script)
+		a.Back = time.Now()
+		a.Facts, a.Whole = mpirun.ReadFacts(printed)
+	} else if session != nil {
+		a.Before = session.Before
+	}
+	if f, ok := errors.AsType[*remote.Failed](err); ok {
+		a.Failed, a.Late, a.Whole = f.Error(), f.Late, false
+		if f.Words != "" {
+			a.Failed = f.Words
+		}
+	}
+	return session, a
+}

@@ -1,0 +1,233 @@
+package mpirun
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/internal/hostlist"
+)
+
+// hosts finds the hosts, their slots, and whether more processes than slots are refused.
+func (r *reader) hosts() error {
+	if _, ok := r.option("app", "configfile"); ok {
+		r.unclear("the hosts of a file of options (--app, -configfile) are not read")
+	}
+	var listed []hostlist.Machine
+	var from []string
+	for _, o := range r.Line.Options {
+		switch o.Name {
+		case "hostfile":
+			more, err := r.machines(o.Value)
+			if err != nil {
+				return err
+			}
+			listed, from = append(listed, more...), append(from, "--hostfile "+o.Value)
+		case "machine":
+			listed, from = append(listed, hostlist.Machine{Name: o.Value}), append(from, "--machine")
+		}
+	}
+	if len(from) == 0 {
+		var err error
+		if listed, from, err = r.standing(); err != nil {
+			return err
+		}
+	}
+	if typed := r.typed(); len(typed) > 0 {
+		listed, from = chosen(typed, listed), []string{"--host"}
+	}
+	r.run.Source = strings.Join(from, ", ")
+	for _, m := range listed {
+		r.add(m)
+	}
+	if n, err := strconv.Atoi(r.Line.NP.Value); err == nil {
+		r.run.NP = n
+	}
+	r.run.Strict = !r.hydra() && !r.oversubscribes()
+	if r.hydra() {
+		r.only()
+	}
+	return nil
+}
+
+// add adds a host, or its slots to a host that is there already.
+func (r *reader) add(m hostlist.Machine) {
+	if strings.HasPrefix(m.Name, "+") || strings.HasPrefix(m.Name, "^") || strings.HasPrefix(m.Name, "-") {
+		r.unclear(fmt.Sprintf("launch does not read %q in a list of hosts", m.Name))
+		return
+	}
+	i := slices.IndexFunc(r.run.Hosts, func(h Host) bool { return h.Name == m.Name })
+	if i < 0 {
+		r.run.Hosts = append(r.run.Hosts, Host{Name: m.Name, User: m.User, Slots: m.Slots})
+		return
+	}
+	r.run.Hosts[i].Slots += m.Slots
+}
+
+// typed returns the hosts of --host. For Open MPI a name stands for one slot, ":N" for N, ":*" for what the host
+// has; a hostfile goes before that.
+func (r *reader) typed() (out []hostlist.Machine) {
+	for _, o := range r.Line.Options {
+		if o.Name != "host" {
+			continue
+		}
+		for h := range strings.SplitSeq(o.Value, ",") {
+			at := strings.LastIndexByte(h, '@')
+			m := hostlist.Machine{Name: h[at+1:], User: h[:max(at, 0)]}
+			name, slots, counted := strings.Cut(m.Name, ":")
+			switch n, err := strconv.Atoi(slots); {
+			case counted && err == nil:
+				m.Name, m.Slots = name, n
+			case counted && !strings.Contains(slots, ":"):
+				m.Name = name
+			case !counted && !r.hydra():
+				m.Slots = 1
+			}
+			if m.Name != "" {
+				out = append(out, m)
+			}
+		}
+	}
+	return out
+}
+
+// chosen returns the typed hosts with the users and the slots that a list has for them.
+func chosen(typed, listed []hostlist.Machine) []hostlist.Machine {
+	for i, t := range typed {
+		for _, l := range listed {
+			if l.Name == t.Name && l.User != "" {
+				typed[i].User = l.User
+			}
+		}
+	}
+	return typed
+}
+
+// machines reads a hostfile.
+func (r *reader) machines(name string) ([]hostlist.Machine, error) {
+	if r.Root == nil {
+		return nil, nil
+	}
+	if !path.IsAbs(name) {
+		name = path.Join(r.Dir, name)
+	}
+	f, err := r.Root.Open(strings.TrimPrefix(path.Clean(name), "/"))
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // its path lacks the first slash
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the hostfile %s cannot be read: %w", name, err)
+	}
+	defer f.Close()
+	return hostlist.Machines(f)
+}
+
+// standing returns the hosts of a line that names none: an allocation of Slurm, then default hostfiles.
+func (r *reader) standing() ([]hostlist.Machine, []string, error) {
+	if list, name := r.variable("SLURM_JOB_NODELIST", "SLURM_NODELIST"); list != "" {
+		names, err := hostlist.Expand(list)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		tasks, _ := r.variable("SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE")
+		counts, _ := hostlist.Counts(tasks)
+		var out []hostlist.Machine
+		for i, n := range names {
+			m := hostlist.Machine{Name: n}
+			if len(counts) == len(names) {
+				m.Slots = counts[i]
+			}
+			out = append(out, m)
+		}
+		return out, []string{name}, nil
+	}
+	file, from := "", ""
+	switch v, ok := r.option("default-hostfile"); {
+	case r.hydra():
+		file, from = r.variable("HYDRA_HOST_FILE", "I_MPI_HYDRA_HOST_FILE")
+	case ok:
+		file, from = v, "--default-hostfile "+v
+	default:
+		file, from = r.parameter("orte_default_hostfile", "prte_default_hostfile")
+	}
+	if file == "none" {
+		return nil, nil, nil
+	}
+	if file != "" {
+		all, err := r.machines(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		return all, []string{from}, nil
+	}
+	for _, name := range r.defaults() {
+		if all, err := r.machines(name); err == nil && len(all) > 0 {
+			return all, []string{name}, nil
+		}
+	}
+	return nil, nil, nil
+}
+
+// defaults are the files that an installation may have.
+func (r *reader) defaults() []string {
+	if r.hydra() || r.Binary == "" {
+		return nil
+	}
+	etc := path.Join(path.Dir(path.Dir(r.Binary)), "etc")
+	if r.Line.MPI == "openmpi5" {
+		return []string{path.Join(etc, "prte-default-hostfile"), path.Join(etc, "openmpi-default-hostfile")}
+	}
+	return []string{path.Join(etc, "openmpi-default-hostfile"), "/etc/openmpi/openmpi-default-hostfile"}
+}
+
+// oversubscribes reports whether Open MPI may start more processes than slots.
+func (r *reader) oversubscribes() bool {
+	if _, ok := r.option("oversubscribe"); ok {
+		return true
+	}
+	for _, name := range []string{"map-by", "rank-by"} {
+		if v, _ := r.option(name); strings.Contains(strings.ToLower(v), "oversubscribe") &&
+			!strings.Contains(strings.ToLower(v), "nooversubscribe") {
+			return true
+		}
+	}
+	v, _ := r.parameter("rmaps_base_oversubscribe")
+	policy, _ := r.parameter("rmaps_base_mapping_policy", "rmaps_default_mapping_policy")
+	_, rank := r.option("rankfile", "rf")
+	return v == "1" || v == "true" || rank || strings.Contains(strings.ToLower(policy), "oversubscribe")
+}
+
+// only leaves the hosts that Hydra needs for -np processes: it fills one after the other.
+func (r *reader) only() {
+	per := 1
+	if v, ok := r.option("ppn", "perhost", "grr"); ok {
+		if n, err := strconv.Atoi(v); err == nil && n > 0 {
+			per = n
+		}
+	}
+	if r.run.NP == 0 || len(r.Line.Starts) > 1 {
+		return
+	}
+	room := 0
+	for i, h := range r.run.Hosts {
+		if room += max(h.Slots, per); room >= r.run.NP {
+			r.run.Hosts = r.run.Hosts[:i+1]
+			return
+		}
+	}
+}
+
+// Slots returns how many slots the hosts have; ok: each says how many.
+func (run Run) Slots() (n int, ok bool) {
+	for _, h := range run.Hosts {
+		if h.Slots == 0 {
+			return 0, false
+		}
+		n += h.Slots
+	}
+	return n, len(run.Hosts) > 0
+}

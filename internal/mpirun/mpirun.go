@@ -1,0 +1,255 @@
+// Package mpirun reads what an mpirun line asks of its hosts: which they are and how many slots they have, by which
+// agent mpirun reaches them, which daemon it starts there, and how that daemon calls back. It runs nothing.
+package mpirun
+
+import (
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/internal/launcher"
+	"launch/internal/setting"
+)
+
+// Host is one host of the line, as mpirun calls it.
+type Host struct {
+	Name  string `json:"name"`
+	User  string `json:"user,omitempty"`
+	Slots int    `json:"slots,omitempty"` // 0: not said
+}
+
+// Target returns what mpirun hands to its agent.
+func (h Host) Target() string {
+	if h.User != "" {
+		return h.User + "@" + h.Name
+	}
+	return h.Name
+}
+
+// Agent is the program by which mpirun starts its daemon on another host.
+type Agent struct {
+	Argv []string `json:"argv"` // the host follows, then the command
+	From string   `json:"from"`
+	Srun bool     `json:"srun,omitempty"` // Slurm's srun: the host is an option's value
+}
+
+// Interfaces are what the line allows the daemons to use: names and networks. Both empty: all.
+type Interfaces struct {
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+	From    string   `json:"from,omitempty"`
+}
+
+// Run is what an mpirun line asks of its hosts.
+type Run struct {
+	Hosts  []Host `json:"hosts,omitempty"`
+	Source string `json:"source,omitempty"` // of the hosts: "--hostfile hosts"
+	NP     int    `json:"np,omitempty"`     // 0: not said
+	// Strict: mpirun refuses more processes than slots.
+	Strict bool   `json:"strict,omitempty"`
+	Agent  Agent  `json:"agent,omitzero"`
+	Daemon string `json:"daemon,omitempty"` // a path, or a name that the other host looks up
+	Prefix string `json:"prefix,omitempty"` // of the installation that mpirun asks for on the other hosts
+	// Forward: the programs get mpirun's whole environment (Hydra).
+	Forward  bool     `json:"forward,omitempty"`
+	Exports  []string `json:"exports,omitempty"` // -x NAME=VALUE of PATH and LD_LIBRARY_PATH
+	Programs []string `json:"programs,omitempty"`
+	Dir      string   `json:"dir,omitempty"` // the working directory of the programs
+
+	Interfaces Interfaces `json:"interfaces,omitzero"`
+	CallName   string     `json:"call_name,omitempty"` // Hydra's daemons call mpiexec by this name; "": by its addresses
+	Ports      [2]int     `json:"ports,omitzero"`      // where mpirun listens, both ends inclusive; 0: any
+
+	Unclear []string `json:"unclear,omitempty"` // what launch does not understand, a sentence each
+}
+
+// Input is what Read looks at.
+type Input struct {
+	Line     launcher.Line
+	Env      []string          // of mpirun
+	Decided  []setting.Decided // parameters of the line, the environment and MCA files; the first of a name counts
+	Root     fs.FS             // nil reads no file
+	Dir      string            // the working directory
+	Binary   string            // the file of mpirun, links resolved
+	Hostname string
+}
+
+type reader struct {
+	Input
+	run Run
+}
+
+// Read returns what an mpirun line asks; of one whose MPI is unknown the hosts, as Open MPI reads them. The error is
+// about a list of hosts.
+func Read(in Input) (Run, error) {
+	r := &reader{Input: in}
+	if err := r.hosts(); err != nil || in.Line.MPI == "" {
+		return r.run, err
+	}
+	r.agent()
+	r.daemon()
+	r.programs()
+	r.way()
+	return r.run, nil
+}
+
+func (r *reader) hydra() bool { return r.Line.Hydra() }
+
+func (r *reader) unclear(why string) {
+	if !slices.Contains(r.run.Unclear, why) {
+		r.run.Unclear = append(r.run.Unclear, why)
+	}
+}
+
+// option returns the last value of an option of the line.
+func (r *reader) option(names ...string) (value string, ok bool) {
+	for _, o := range slices.Backward(r.Line.Options) {
+		if slices.Contains(names, o.Name) {
+			return o.Value, true
+		}
+	}
+	return "", false
+}
+
+// variable returns the first of the variables that is set, and its name.
+func (r *reader) variable(names ...string) (value, name string) {
+	for _, name := range names {
+		for _, kv := range slices.Backward(r.Env) {
+			if v, ok := strings.CutPrefix(kv, name+"="); ok && v != "" {
+				return v, name
+			}
+		}
+	}
+	return "", ""
+}
+
+// parameter returns the first MCA parameter that is set, and where. Open MPI 5 hands those of PRRTE on.
+func (r *reader) parameter(names ...string) (value, from string) {
+	for _, name := range names {
+		for _, d := range r.Decided {
+			if d.Name == "OMPI_MCA_"+name || d.Name == "PRTE_MCA_"+name {
+				from = d.Name
+				if d.From != "environment" {
+					from = d.From + " (" + name + ")"
+				}
+				return d.Value, from
+			}
+		}
+	}
+	return "", ""
+}
+
+// programs finds the program of each section, and the directory where it starts.
+func (r *reader) programs() {
+	r.run.Dir = r.Dir
+	if dir, ok := r.option("wdir", "wd"); ok {
+		r.run.Dir = dir
+		if !path.IsAbs(dir) {
+			r.run.Dir = path.Join(r.Dir, dir)
+		}
+	}
+	l := r.Line
+	for i, start := range l.Starts {
+		end := len(l.Argv)
+		if i+1 < len(l.Starts) {
+			end = l.Starts[i+1] - 1
+		}
+		at := start
+		for _, o := range l.Options {
+			if o.At >= start && o.At < end {
+				at = max(at, o.At+o.Words)
+			}
+		}
+		if at < end && l.Argv[at] == "--" {
+			at++
+		}
+		if at < end && !slices.Contains(r.run.Programs, l.Argv[at]) {
+			r.run.Programs = append(r.run.Programs, l.Argv[at])
+		}
+	}
+	if r.hydra() {
+		r.run.Forward = true
+		return
+	}
+	for _, o := range l.Options {
+		name, _, set := strings.Cut(o.Value, "=")
+		if o.Name != "x" || name != "PATH" && name != "LD_LIBRARY_PATH" {
+			continue
+		}
+		if set {
+			r.run.Exports = append(r.run.Exports, o.Value)
+		} else if v, _ := r.variable(name); v != "" {
+			r.run.Exports = append(r.run.Exports, name+"="+v)
+		}
+	}
+}
+
+// way finds how the daemons call mpirun back.
+func (r *reader) way() {
+	list := func(s string) []string {
+		return strings.FieldsFunc(s, func(c rune) bool { return c == ',' || c == ' ' })
+	}
+	if r.hydra() {
+		r.hydraWay()
+		return
+	}
+	names := []string{"oob_tcp"}
+	if r.Line.MPI != "openmpi4" {
+		names = []string{"prte", "oob_tcp"}
+	}
+	for _, n := range names {
+		if v, from := r.parameter(n + "_if_include"); v != "" {
+			r.run.Interfaces = Interfaces{Include: list(v), From: from}
+			break
+		}
+		if v, from := r.parameter(n + "_if_exclude"); v != "" {
+			r.run.Interfaces = Interfaces{Exclude: list(v), From: from}
+			break
+		}
+	}
+	for _, n := range []string{"oob_tcp_static_ipv4_ports", "oob_tcp_dynamic_ipv4_ports", "prte_static_ipv4_ports",
+		"prte_dynamic_ipv4_ports"} {
+		if v, _ := r.parameter(n); v != "" {
+			r.run.Ports = ports(v, "-,")
+			return
+		}
+	}
+}
+
+// hydraWay: mpiexec tells its daemons the name of its own host, or the address of -iface.
+func (r *reader) hydraWay() {
+	r.run.CallName = r.Hostname
+	if v, ok := r.option("localhost"); ok {
+		r.run.CallName = v
+	}
+	v, ok := r.option("iface")
+	from := "-iface"
+	if !ok {
+		v, from = r.variable("I_MPI_HYDRA_IFACE", "HYDRA_IFACE")
+	}
+	if v != "" {
+		r.run.Interfaces = Interfaces{Include: []string{v}, From: from}
+		r.run.CallName = ""
+	}
+	v, _ = r.variable("I_MPI_PORT_RANGE", "MPIEXEC_PORT_RANGE", "MPICH_PORT_RANGE")
+	r.run.Ports = ports(v, ":,-")
+}
+
+// ports returns the first range of a list, or zeros.
+func ports(text, separators string) [2]int {
+	f := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(separators, c) })
+	var out [2]int
+	for i := range min(len(f), 2) {
+		n, err := strconv.Atoi(strings.TrimSpace(f[i]))
+		if err != nil || n < 1 || n > 65535 {
+			return [2]int{}
+		}
+		out[i] = n
+	}
+	if out[1] < out[0] {
+		out[1] = out[0]
+	}
+	return out
+}

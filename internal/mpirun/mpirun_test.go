@@ -1,0 +1,145 @@
+package mpirun
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/launcher"
+	"launch/internal/setting"
+)
+
+// read reads a line of an MPI, with a hostfile and an environment.
+func read(t *testing.T, mpi string, env []string, argv ...string) Run {
+	t.Helper()
+	line, err := launcher.Parse(argv, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decided []setting.Decided
+	for _, o := range line.Of(mpi).Options {
+		if o.Name == "mca" {
+			name, value, _ := strings.Cut(o.Value, " ")
+			decided = append(decided, setting.Decided{Name: "OMPI_MCA_" + name, Value: value, From: "mpirun --mca"})
+		}
+	}
+	run, err := Read(Input{Line: line.Of(mpi), Env: env, Decided: decided, Dir: "/home/u", Binary: "/opt/mpi/bin/mpirun",
+		Hostname: "head", Root: fstest.MapFS{
+			"home/u/hosts":                         {Data: []byte("h1 slots=4\nada@h2 slots=2 max_slots=4\nh3\n")},
+			"home/u/machines":                      {Data: []byte("h1:4\nh2:2\n")},
+			"home/u/relative":                      {Data: []byte("+n0\n")},
+			"opt/mpi/etc/openmpi-default-hostfile": {Data: []byte("# none\nd1 slots=1\n")},
+			"etc/openmpi/openmpi-default-hostfile": {Data: []byte("e1\n")},
+			"home/u/default":                       {Data: []byte("f1\n")},
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+func TestHosts(t *testing.T) {
+	slurm := []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_TASKS_PER_NODE=2(x2),1"}
+	for _, tt := range []struct {
+		name, mpi string
+		env       []string
+		argv      []string
+		hosts     []Host
+		source    string
+	}{
+		{"a hostfile", "openmpi4", nil, []string{"mpirun", "--hostfile", "hosts", "-np", "3", "./a"},
+			[]Host{{"h1", "", 4}, {"h2", "ada", 2}, {"h3", "", 0}}, "--hostfile hosts"},
+		{"--host counts names", "openmpi4", nil, []string{"mpirun", "--host", "h1,h1,h2:3", "./a"},
+			[]Host{{"h1", "", 2}, {"h2", "", 3}}, "--host"},
+		{"--host chooses from a hostfile", "openmpi5", nil,
+			[]string{"mpirun", "--hostfile", "hosts", "--host", "h2:1", "./a"}, []Host{{"h2", "ada", 1}}, "--host"},
+		{"an allocation", "openmpi4", slurm, []string{"mpirun", "./a"},
+			[]Host{{"n1", "", 2}, {"n2", "", 2}, {"n3", "", 1}}, "SLURM_JOB_NODELIST"},
+		{"a default hostfile", "openmpi4", nil, []string{"mpirun", "./a"}, []Host{{"d1", "", 1}},
+			"/opt/mpi/etc/openmpi-default-hostfile"},
+		{"a default hostfile of a parameter", "openmpi4", nil,
+			[]string{"mpirun", "--mca", "orte_default_hostfile", "default", "./a"}, []Host{{"f1", "", 0}},
+			"mpirun --mca (orte_default_hostfile)"},
+		{"Hydra", "mpich", nil, []string{"mpiexec", "-f", "machines", "./a"}, []Host{{"h1", "", 4}, {"h2", "", 2}},
+			"--hostfile machines"},
+		{"Hydra fills one after the other", "mpich", nil, []string{"mpiexec", "-f", "machines", "-n", "4", "./a"},
+			[]Host{{"h1", "", 4}}, "--hostfile machines"},
+		{"none", "mpich", nil, []string{"mpiexec", "-n", "2", "./a"}, nil, ""},
+		{"an unknown MPI", "", nil, []string{"mpirun", "--host", "h1", "./a"}, []Host{{"h1", "", 1}}, "--host"},
+	} {
+		got := read(t, tt.mpi, tt.env, tt.argv...)
+		if diff := cmp.Diff(tt.hosts, got.Hosts); diff != "" || got.Source != tt.source {
+			t.Errorf("%s: from %q (-want +got):\n%s", tt.name, got.Source, diff)
+		}
+	}
+	if got := read(t, "openmpi4", nil, "mpirun", "--hostfile", "relative", "./a"); len(got.Unclear) != 1 {
+		t.Errorf("relative syntax: %q", got.Unclear)
+	}
+}
+
+func TestAgentAndDaemon(t *testing.T) {
+	for _, tt := range []struct {
+		name, mpi    string
+		env, argv    []string
+		agent        []string
+		daemon, from string
+	}{
+		{"Open MPI 4", "openmpi4", nil, []string{"mpirun", "./a"}, []string{"ssh"}, "orted", "Open MPI's default"},
+		{"with its path", "openmpi4", nil, []string{"/opt/mpi/bin/mpirun", "./a"}, []string{"ssh"}, "/opt/mpi/bin/orted",
+			"Open MPI's default"},
+		{"an agent and its arguments", "openmpi4", nil,
+			[]string{"mpirun", "--mca", "plm_rsh_agent", "ssh -p 2 : rsh", "--mca", "plm_rsh_args", "-v", "./a"},
+			[]string{"ssh", "-p", "2", "-v"}, "orted", "mpirun --mca (plm_rsh_agent)"},
+		{"Open MPI 5", "openmpi5", nil, []string{"mpirun", "--prefix", "/p", "./a"}, []string{"ssh"}, "/p/bin/prted",
+			"Open MPI's default"},
+		{"in an allocation", "openmpi4", []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1"}, []string{"mpirun", "./a"},
+			srun("").Argv, "orted", "SLURM_JOB_ID"},
+		{"MPICH", "mpich", nil, []string{"mpiexec", "./a"}, []string{"ssh"}, "/opt/mpi/bin/hydra_pmi_proxy",
+			"Hydra's default"},
+		{"MPICH's -launcher-exec", "mpich", []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-q"},
+			[]string{"mpiexec", "-launcher-exec", "/x/ssh", "./a"}, []string{"/x/ssh", "-q"}, "/opt/mpi/bin/hydra_pmi_proxy",
+			"-bootstrap-exec"},
+	} {
+		got := read(t, tt.mpi, tt.env, tt.argv...)
+		if diff := cmp.Diff(tt.agent, got.Agent.Argv); diff != "" || got.Daemon != tt.daemon || got.Agent.From != tt.from {
+			t.Errorf("%s: %s from %s (-want +got):\n%s", tt.name, got.Daemon, got.Agent.From, diff)
+		}
+	}
+}
+
+func TestWayBack(t *testing.T) {
+	got := read(t, "openmpi4", nil, "mpirun", "--mca", "oob_tcp_if_include", "eth0,10.0.0.0/8", "--mca",
+		"oob_tcp_dynamic_ipv4_ports", "5000-5010", "-x", "PATH=/x", "-np", "1", "./a", ":", "-np", "2", "./b", "-np", "9")
+	want := Interfaces{Include: []string{"eth0", "10.0.0.0/8"}, From: "mpirun --mca (oob_tcp_if_include)"}
+	if diff := cmp.Diff(want, got.Interfaces); diff != "" || got.Ports != [2]int{5000, 5010} || got.CallName != "" {
+		t.Errorf("%v %q (-want +got):\n%s", got.Ports, got.CallName, diff)
+	}
+	if diff := cmp.Diff([]string{"./a", "./b"}, got.Programs); diff != "" || got.NP != 3 || len(got.Exports) != 1 {
+		t.Errorf("np %d, exports %q (-want +got):\n%s", got.NP, got.Exports, diff)
+	}
+	got = read(t, "mpich", []string{"MPIEXEC_PORT_RANGE=100:200"}, "mpiexec", "-n", "1", "./a")
+	if got.CallName != "head" || got.Ports != [2]int{100, 200} || !got.Forward {
+		t.Errorf("MPICH: %+v", got)
+	}
+	got = read(t, "mpich", nil, "mpiexec", "-iface", "ib0", "-n", "1", "./a")
+	if got.CallName != "" || got.Interfaces.Include[0] != "ib0" {
+		t.Errorf("MPICH -iface: %+v", got)
+	}
+}
+
+func TestSlots(t *testing.T) {
+	for want, argv := range map[string][]string{
+		"strict":  {"mpirun", "--host", "h1:2", "-np", "3", "./a"},
+		"lenient": {"mpirun", "--host", "h1:2", "--map-by", "core:OVERSUBSCRIBE", "-np", "3", "./a"},
+	} {
+		got := read(t, "openmpi4", nil, argv...)
+		if n, ok := got.Slots(); n != 2 || !ok || got.Strict != (want == "strict") {
+			t.Errorf("%s: %d slots, %v, strict %v", want, n, ok, got.Strict)
+		}
+	}
+	if _, ok := read(t, "openmpi4", nil, "mpirun", "--hostfile", "hosts", "./a").Slots(); ok {
+		t.Error("a host without slots has what its cores are")
+	}
+}

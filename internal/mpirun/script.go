@@ -1,0 +1,147 @@
+package mpirun
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Ask is what a host is asked, besides what the line says.
+type Ask struct {
+	Env   []string         // of mpirun, for Hydra's programs
+	Calls []netip.AddrPort // where the head listens
+	Name  string           // by which Hydra's daemons call
+	Token string           // what the head expects of a caller, and answers
+	Self  string           // the file of launch on the head
+	Hash  string           // its SHA-256
+}
+
+// Script returns what a shell on a host runs to answer: lines of a key and values, separated by tabs. What it needs
+// beyond POSIX may be missing; then a line is.
+func (run Run) Script(a Ask) string {
+	var b strings.Builder
+	add := func(format string, v ...any) { fmt.Fprintf(&b, format+"\n", v...) }
+	add("%s", preamble)
+	if len(a.Calls) > 0 {
+		add("LAUNCH_CALL=%s; export LAUNCH_CALL", quote(a.Token))
+		if a.Name != "" {
+			add("launch_call %s %d &", quote(a.Name), a.Calls[0].Port())
+		}
+		for _, c := range a.Calls {
+			add("launch_call %s %d &", quote(c.Addr().String()), c.Port())
+		}
+	}
+	add("launch_binary %s %s", quote(a.Self), quote(a.Hash))
+	for _, kv := range run.environ(a.Env) {
+		name, value, _ := strings.Cut(kv, "=")
+		add("%s=%s; export %s", name, quote(value), name)
+	}
+	if p := run.Prefix; p != "" {
+		add(`PATH=%[1]s/bin:$PATH; LD_LIBRARY_PATH=%[1]s/lib:$LD_LIBRARY_PATH; export PATH LD_LIBRARY_PATH`, quote(p))
+	}
+	if run.Daemon != "" {
+		add("launch_daemon %s", quote(run.Daemon))
+	}
+	if run.Dir != "" {
+		add(`if cd %s 2>/dev/null; then say dir yes; else cd "$HOME" 2>/dev/null; fi`, quote(run.Dir))
+	}
+	for _, p := range run.Programs {
+		add("launch_program %s", quote(p))
+	}
+	if len(a.Calls) > 0 {
+		add("wait")
+	}
+	add(`say clock "` + "`date +%%s.%%N`" + `"`)
+	return b.String()
+}
+
+// environ returns what of mpirun's environment matters for finding a program there.
+func (run Run) environ(env []string) (out []string) {
+	if !run.Forward {
+		return run.Exports
+	}
+	for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
+		for _, kv := range slices.Backward(env) {
+			if strings.HasPrefix(kv, name+"=") {
+				out = append(out, kv)
+				break
+			}
+		}
+	}
+	return out
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// preamble has the functions. Each answer is one write, so that calls in the background do not mix.
+const preamble = `say() { printf '%s\t%s\n' "$1" "$2"; }
+flat() { tr '\n\t\r' '   ' | cut -c1-400; }
+within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"; fi; }
+launch_hash() { sha256sum < "$1" 2>/dev/null | cut -d' ' -f1; }
+launch_binary() {
+	if [ -x "$1" ] && [ "` + "`launch_hash \"$1\"`" + `" = "$2" ]; then say self "$1"; return; fi
+	command -v gzip >/dev/null 2>&1 && say gzip yes
+	for d in "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME"; do
+		[ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] || continue
+		t=` + "`mktemp -d \"$d/launch-XXXXXXXXXX\" 2>/dev/null`" + ` || continue
+		trap 'rm -rf "$t"' EXIT
+		trap 'exit 1' HUP INT TERM PIPE
+		printf '#!/bin/sh\nexit 0\n' > "$t/try" && chmod 700 "$t/try" && "$t/try" 2>/dev/null && { say tmp "$t"; return; }
+		say noexec "$d"
+		rm -rf "$t"
+		trap - EXIT
+	done
+}
+launch_daemon() {
+	p=` + "`command -v \"$1\" 2>/dev/null`" + `
+	[ -n "$p" ] && [ -x "$p" ] || return
+	say daemon "$p"
+	d=${p%/*}
+	case $p in
+	*/orted) all="$d/orterun $d/mpirun";;
+	*/prted) all="$d/prterun $d/prte";;
+	*/hydra_*) all="$d/mpiexec.hydra $d/mpiexec";;
+	*) return;;
+	esac
+	for v in $all; do [ -x "$v" ] && break; done
+	[ -x "$v" ] || return
+	say version "` + "`within \"$v\" --version 2>&1 </dev/null | head -n 12 | flat`" + `"
+}
+launch_program() {
+	p=$1
+	case $p in */*) ;; *) p=` + "`command -v \"$p\" 2>/dev/null`" + `;; esac
+	if [ ! -e "$p" ]; then say program "$1	missing"; return; fi
+	if [ ! -f "$p" ] || [ ! -x "$p" ]; then say program "$1	denied	$p"; return; fi
+	all=` + "`within ldd \"$p\" 2>/dev/null`" + `
+	mpi=` + "`printf '%s\\n' \"$all\" | grep -o 'lib\\(mpi\\|mpich\\|open-pal\\)[a-z_]*\\.so[.0-9]*' | sort -u | flat`" + `
+	lost=` + "`printf '%s\\n' \"$all\" | grep 'not found' | head -n 4 | sed 's/ *=>.*//' | flat`" + `
+	say program "$1	found	$p	` + "`launch_hash \"$p\"`" + `	$mpi	$lost"
+}
+launch_call() {
+	host=$1 port=$2
+	if command -v bash >/dev/null 2>&1; then
+		r=` + "`within bash --norc -c 'exec 3<>\"/dev/tcp/$0/$1\" && printf \"%s\\n\" \"$LAUNCH_CALL\" >&3 " +
+	"&& IFS= read -r -t 3 x <&3 && echo \"$x\"' \"$host\" \"$port\" 2>&1 | flat`" + `
+	elif command -v python3 >/dev/null 2>&1; then
+		r=` + "`within python3 -c 'import os,socket,sys\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])),4)\n" +
+	"s.sendall((os.environ[\"LAUNCH_CALL\"]+\"\\n\").encode())\nprint(s.recv(200).decode())' \"$host\" \"$port\" 2>&1 " +
+	"| tail -n 1 | flat`" + `
+	else
+		r=none
+	fi
+	say call "$host	$r"
+}
+LC_ALL=C; export LC_ALL
+say path "$PATH"
+say library_path "$LD_LIBRARY_PATH"
+say host "` + "`uname -n`" + `"
+say arch "` + "`uname -m`" + `"
+say machine "` + "`cat /proc/sys/kernel/random/boot_id 2>/dev/null` " +
+	"`readlink /proc/self/ns/net /proc/self/ns/uts 2>/dev/null | flat`" + `"
+say memlock "` + "`ulimit -l 2>/dev/null`" + `"
+say nofile "` + "`ulimit -n 2>/dev/null`" + `"
+say cores "` + "`nproc 2>/dev/null`" + `"
+say rdma "` + "`ls /sys/class/infiniband 2>/dev/null | flat`" + `"
+say addresses "` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
+	"echo \"$name $addr\"; done | flat`" + `"`

@@ -1,0 +1,104 @@
+package mpirun
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answers runs the script in a shell, as a host does.
+func answers(t *testing.T, shell []string, run Run, ask Ask) Facts {
+	t.Helper()
+	c := exec.Command(shell[0], shell[1:]...)
+	c.Stdin = strings.NewReader(run.Script(ask))
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
+	out, err := c.Output()
+	f, ok := ReadFacts(strings.Split(string(out), "\n"))
+	if err != nil || !ok {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return f
+}
+
+// Each shell of this machine answers all that the script asks.
+func TestScript(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b := make([]byte, 64)
+			n, _ := c.Read(b)
+			_, _ = c.Write(append([]byte("heard "), b[:n]...))
+			_ = c.Close()
+		}
+	}()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"orted": "#!/bin/sh\n", "orterun": "#!/bin/sh\necho run 1.2\n",
+		"prog": "#!/bin/sh\n", "it's": "#!/bin/sh\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "data"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := Run{Daemon: filepath.Join(dir, "orted"), Dir: dir,
+		Programs: []string{"./prog", "./it's", "./none", "./data", "bash"}}
+	ask := Ask{Calls: []netip.AddrPort{netip.MustParseAddrPort(l.Addr().String())}, Token: "secret", Self: "/none",
+		Hash: "0"}
+	for _, shell := range [][]string{{"/bin/sh", "-s"}, {"bash", "-s"}, {"busybox", "sh", "-s"}, {"ksh", "-s"}} {
+		if _, err := exec.LookPath(shell[0]); err != nil {
+			t.Logf("%s: %v", shell[0], err)
+			continue
+		}
+		f := answers(t, shell, run, ask)
+		if f.Version != "run 1.2" || !f.InDir || f.Arch == "" || f.Nofile == "" || f.Machine == "" || f.Tmp == "" {
+			t.Errorf("%s: %+v", shell, f)
+		}
+		if d := time.Since(f.Clock); d < 0 || d > time.Minute {
+			t.Errorf("%s: its clock is %v behind", shell, d)
+		}
+		if len(f.Calls) != 1 || f.Calls[0].Said != "heard secret" {
+			t.Errorf("%s: calls %+v", shell, f.Calls)
+		}
+		var found []string
+		for _, p := range f.Programs {
+			if p.Found && len(p.Hash) == 64 {
+				found = append(found, p.Word)
+			}
+		}
+		if got := strings.Join(found, " "); got != "./prog ./it's bash" || len(f.Programs) != 5 ||
+			f.Programs[3].Path != "./data" {
+			t.Errorf("%s: programs %+v", shell, f.Programs)
+		}
+		if _, err := os.Stat(f.Tmp); err == nil {
+			t.Errorf("%s: %s is left", shell, f.Tmp)
+		}
+	}
+}
+
+func TestFamily(t *testing.T) {
+	for text, want := range map[string]string{"libmpi.so.40 libopen-pal.so.40": "openmpi", "libmpi.so.12": "mpich",
+		"libmpich.so.12": "mpich", "libmpi.so.12 libopen-pal.so.13": "openmpi", "": ""} {
+		if got := family(text); got != want {
+			t.Errorf("%q is %q", text, got)
+		}
+	}
+}
+
+func FuzzReadFacts(f *testing.F) {
+	f.Add("host\th1\nclock\t1.5\nprogram\ta\tfound\t/a\naddresses\teth0 10.0.0.1/8 x")
+	f.Fuzz(func(t *testing.T, text string) { ReadFacts(strings.Split(text, "\n")) })
+}

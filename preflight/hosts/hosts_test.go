@@ -1,0 +1,162 @@
+package hosts
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/internal/finding"
+	"launch/internal/mpirun"
+)
+
+// healthy returns three hosts without trouble; the first is this one.
+func healthy() Input {
+	facts := func(host, addr string) mpirun.Facts {
+		return mpirun.Facts{Host: host, Machine: host, Arch: "x86_64", Path: "/bin", Memlock: "unlimited", Nofile: "1024",
+			InDir: true, Daemon: "/usr/bin/orted", Version: "mpirun (Open MPI) 4.1.4", Tmp: "/tmp/x",
+			Addrs:    []mpirun.Address{{Interface: "eth0", Prefix: netip.MustParsePrefix(addr + "/24")}},
+			Calls:    []mpirun.Call{{To: "10.0.0.1", Said: mpirun.Heard}},
+			Programs: []mpirun.Program{{Word: "./a", Found: true, Path: "./a", Hash: "1", MPI: "openmpi"}}}
+	}
+	in := Input{MPI: "openmpi4", Agent: "ssh", Head: facts("h0", "10.0.0.1"), Drift: time.Second,
+		Run: mpirun.Run{NP: 3, Strict: true, Source: "--hostfile hosts", Daemon: "orted", Programs: []string{"./a"},
+			Dir: "/job"}}
+	for i, name := range []string{"h0", "h1", "h2"} {
+		h := mpirun.Host{Name: name, Slots: 1}
+		in.Run.Hosts = append(in.Run.Hosts, h)
+		in.Answers = append(in.Answers, Answer{Host: h, Local: i == 0, Whole: true,
+			Facts: facts(name, "10.0.0."+string(rune('1'+i)))})
+	}
+	return in
+}
+
+func TestHealthyHostsPassAllChecks(t *testing.T) {
+	v := Judge(healthy())
+	if v.Report.Worst() != finding.Pass || len(v.Report) != len(Checks()) || v.Unfit != nil || v.Refuse {
+		t.Errorf("%+v", v)
+	}
+}
+
+// Each trouble of h2 is named with the host, by its check.
+func TestTroubleIsNamedWithItsHost(t *testing.T) {
+	silent := func(words string) func(in *Input, a *Answer) {
+		return func(in *Input, a *Answer) { a.Whole, a.Facts, a.Failed = false, mpirun.Facts{}, words }
+	}
+	for _, tt := range []struct {
+		name   string
+		do     func(in *Input, a *Answer)
+		id     string
+		status finding.Status
+		says   string
+	}{
+		{"a name that is unknown", silent("ssh: Could not resolve hostname h2: Name or service not known"), "mpi.name",
+			finding.Fail, "not known here"},
+		{"no answer", silent("ssh: connect to host h2 port 22: Connection timed out"), "mpi.reach", finding.Fail,
+			"packets to it are lost"},
+		{"refused", silent("ssh: connect to host h2 port 22: Connection refused"), "mpi.reach", finding.Fail, "no sshd"},
+		{"an unknown key", silent("No ED25519 host key is known for h2 and you have requested strict checking.\n" +
+			"Host key verification failed."), "mpi.login", finding.Fail, "asks whether to trust"},
+		{"another key", silent("@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."),
+			"mpi.login", finding.Fail, "another one than ssh knows"},
+		{"a password", silent("me@h2: Permission denied (publickey,password)."), "mpi.login", finding.Fail,
+			"without a password"},
+		{"a start-up that asks", func(in *Input, a *Answer) { silent("")(in, a); a.Late = true }, "mpi.shell",
+			finding.Fail, "was not ready in time"},
+		{"a start-up that ends", silent("ssh: exit status 3"), "mpi.login", finding.Fail, "did not answer"},
+		{"a start-up that prints", func(_ *Input, a *Answer) { a.Before = []string{"hello"} }, "mpi.shell", finding.Warn,
+			"start-up files print"},
+		{"a slow answer", func(_ *Input, a *Answer) { a.Whole, a.Late = false, true }, "mpi.shell", finding.Warn,
+			"not answered all"},
+		{"no daemon", func(_ *Input, a *Answer) { a.Facts.Daemon = "" }, "mpi.daemon", finding.Fail, "there is no orted"},
+		{"another version", func(_ *Input, a *Answer) { a.Facts.Version = "mpirun (Open MPI) 4.1.8" }, "mpi.version",
+			finding.Fail, "another version"},
+		{"no way back", func(_ *Input, a *Answer) { a.Facts.Calls[0].Said = "bash: connect: Connection timed out" },
+			"mpi.call", finding.Fail, "cannot call this host back"},
+		{"no program", func(_ *Input, a *Answer) { a.Facts.Programs[0] = mpirun.Program{Word: "./a"} }, "mpi.program",
+			finding.Fail, "there is no ./a"},
+		{"a program that may not run", func(_ *Input, a *Answer) {
+			a.Facts.Programs[0] = mpirun.Program{Word: "./a", Path: "./a"}
+		}, "mpi.program", finding.Fail, "may execute"},
+		{"another program", func(_ *Input, a *Answer) { a.Facts.Programs[0].Hash = "2" }, "mpi.program", finding.Warn,
+			"another file"},
+		{"another MPI", func(_ *Input, a *Answer) { a.Facts.Programs[0].MPI = "mpich" }, "mpi.library", finding.Fail,
+			"is linked with MPICH"},
+		{"no library", func(_ *Input, a *Answer) { a.Facts.Programs[0].Lost = []string{"libx.so"} }, "mpi.library",
+			finding.Fail, "does not find libx.so"},
+		{"little locked memory", func(_ *Input, a *Answer) { a.Facts.Memlock = "64" }, "mpi.limits", finding.Warn,
+			"memlock is 64 KiB there, and unlimited"},
+		{"few files", func(_ *Input, a *Answer) { a.Facts.Nofile = "64" }, "mpi.limits", finding.Warn, "nofile is 64"},
+		{"no execution", func(_ *Input, a *Answer) { a.Facts.Tmp, a.Facts.Noexec = "", []string{"/tmp"} }, "mpi.copy",
+			finding.Warn, "executed in /tmp"},
+		{"another processor", func(_ *Input, a *Answer) { a.Facts.Arch = "aarch64" }, "mpi.copy", finding.Warn, "aarch64"},
+		{"another time", func(_ *Input, a *Answer) {
+			now := time.Now()
+			a.Facts.Tmp, a.Sent, a.Back, a.Facts.Clock = "", now, now.Add(time.Second), now.Add(-time.Minute)
+		}, "mpi.clock", finding.Warn, "its clock differs"},
+		{"a shared address", func(in *Input, a *Answer) {
+			for i := range in.Answers[1:] {
+				f := &in.Answers[1+i].Facts
+				f.Addrs = append(f.Addrs, mpirun.Address{Interface: "docker0", Prefix: netip.MustParsePrefix("172.17.0.1/16")})
+			}
+		}, "mpi.address", finding.Warn, "172.17.0.1 of docker0"},
+	} {
+		in := healthy()
+		tt.do(&in, &in.Answers[2])
+		v := Judge(in)
+		i := slices.IndexFunc(v.Report, func(f finding.Finding) bool { return f.ID == tt.id && f.Status == tt.status })
+		if i < 0 || !strings.Contains(v.Report[i].What, tt.says) || !strings.Contains(v.Report[i].What, "h2: ") {
+			t.Errorf("%s: %+v", tt.name, v.Report)
+			continue
+		}
+		if failed := tt.status == finding.Fail; failed != slices.Equal(v.Unfit, []string{"h2"}) {
+			t.Errorf("%s: unfit %q", tt.name, v.Unfit)
+		}
+	}
+}
+
+func TestWhatTheLineAsksIsJudged(t *testing.T) {
+	in := healthy()
+	in.Run.NP = 4
+	v := Judge(in)
+	if f := v.Report.Failed(); len(f) != 1 || f[0].ID != "mpi.slots" || !v.Refuse || v.Unfit != nil {
+		t.Errorf("%+v", v)
+	}
+	in.Left = func(id string) bool { return id == "mpi.slots" }
+	if v := Judge(in); len(v.Report.Failed()) != 0 || v.Refuse {
+		t.Errorf("left out: %+v", v)
+	}
+	in.Left, in.WarnOnly = nil, true
+	if v := Judge(in); v.Report.Worst() != finding.Warn || v.Refuse {
+		t.Errorf("--warn-only: %+v", v)
+	}
+}
+
+// Hydra's daemons call the head by its name: that they reach its address does not help.
+func TestHydraCallsAName(t *testing.T) {
+	in := healthy()
+	in.MPI, in.Run.Forward, in.Run.CallName = "mpich", true, "h0"
+	for i := range in.Answers {
+		in.Answers[i].Facts.Programs[0].MPI = "mpich"
+		in.Answers[i].Facts.Calls = append([]mpirun.Call{{To: "h0", Said: mpirun.Heard}}, in.Answers[i].Facts.Calls...)
+	}
+	if v := Judge(in); len(v.Unfit) > 0 {
+		t.Errorf("%+v", v)
+	}
+	in.Answers[2].Facts.Calls[0].Said = "h0: Name or service not known"
+	if v := Judge(in); !slices.Equal(v.Unfit, []string{"h2"}) {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A misspelt host is close to one that is known.
+func TestMisspeltHost(t *testing.T) {
+	in := healthy()
+	in.Answers[2].Name, in.Answers[2].Whole, in.Answers[2].Facts = "hots2", false, mpirun.Facts{}
+	in.Answers[2].Failed = "ssh: Could not resolve hostname hots2: Name or service not known"
+	in.Known = []string{"localhost", "host2"}
+	if f := Judge(in).Report.Failed(); len(f) != 1 || f[0].Fix != "did you mean host2?" {
+		t.Errorf("%+v", f)
+	}
+}

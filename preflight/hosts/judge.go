@@ -1,0 +1,221 @@
+package hosts
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"strings"
+
+	"launch/internal/finding"
+	"launch/internal/mpirun"
+	"launch/internal/spelling"
+)
+
+// line judges what the line asks, before any host is asked.
+func (j *judge) line() {
+	for _, why := range j.Run.Unclear {
+		j.add(Asked, "", finding.Warnf("%s", why).Do("name the hosts by --host or --hostfile, so that launch can ask them"))
+	}
+	slots, known := j.Run.Slots()
+	if known && j.Run.Strict && j.Run.NP > slots {
+		j.add("mpi.slots", "", finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
+			finding.Count(slots, "slot"), j.Run.Source).
+			Breaking("mpirun refuses to start").
+			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, j.Run.Source))
+	}
+}
+
+// loginRule is what an agent's last words mean.
+type loginRule struct {
+	id, has string // one of these texts, separated by |
+	what    string
+	fix     string // %[1]s: the host, %[2]s: the agent
+}
+
+// loginRules returns the rules; the first that fits counts.
+func loginRules() []loginRule {
+	return []loginRule{
+		{"mpi.name", "could not resolve hostname|name or service not known|nodename nor servname|invalid node name",
+			"its name is not known here", "correct the name, or add it to DNS or /etc/hosts: getent hosts %[1]s"},
+		{"mpi.login", "identification has changed", "its key is another one than %[2]s knows",
+			"was it installed anew? ssh-keygen -R %[1]s && ssh-keyscan %[1]s >> ~/.ssh/known_hosts"},
+		{"mpi.login", "host key verification failed|host key is known for",
+			"%[2]s asks whether to trust its key, which mpirun cannot answer",
+			"ssh-keyscan %[1]s >> ~/.ssh/known_hosts   # where the network can be trusted"},
+		{"mpi.login", "permission denied|too many authentication failures|no more authentication methods",
+			"it does not let this user in without a password", "ssh-copy-id %[1]s   # a key, and an agent for its passphrase"},
+		{"mpi.login", "account is currently not available|account has expired|password has expired|account is locked",
+			"this user's account there is closed", "ask an administrator of %[1]s"},
+		{"mpi.reach", "connection refused", "no sshd answers there: the connection is refused",
+			"on it: systemctl start sshd; another port: Port in ~/.ssh/config"},
+		{"mpi.reach", "timed out|timeout", "it does not answer: packets to it are lost, or it is down",
+			"ping %[1]s; then its power, the cable, or a firewall that drops"},
+		{"mpi.reach", "no route to host|network is unreachable|host is down", "there is no way to it",
+			"ip route get %[1]s; then its power, the cable, or the route"},
+		{"mpi.reach", "connection closed|connection reset|kex_exchange|banner exchange",
+			"its sshd ends the connection", "on it: journalctl -u sshd; MaxStartups in sshd_config?"},
+	}
+}
+
+// reached judges whether a host could be asked, and reports it.
+func (j *judge) reached(a Answer) bool {
+	if a.Whole {
+		return true
+	}
+	agent := cmp.Or(j.Agent, "ssh")
+	if a.Facts.Host != "" {
+		j.add("mpi.shell", a.Name, finding.Warnf("its shell has not answered all in time, so launch knows it in part only").
+			Breaking("nothing, if it is only slow").Do("%s %s true   # how long does it take?", agent, a.Target()))
+		return false
+	}
+	text := strings.ToLower(a.Failed + "\n" + strings.Join(a.Before, "\n"))
+	for _, r := range loginRules() {
+		for has := range strings.SplitSeq(r.has, "|") {
+			if !strings.Contains(text, has) {
+				continue
+			}
+			f := finding.Failf("%s", fill(r.what, a.Name, agent)).Do("%s", fill(r.fix, a.Name, agent))
+			if close := spelling.Closest(a.Name, j.known(a.Name)); r.id == "mpi.name" && close != "" {
+				f.Fix = fmt.Sprintf("did you mean %s?", close)
+			}
+			j.add(r.id, a.Name, f.See(agent+" "+a.Target(), "%s", lastLine(strings.Join(a.Before, "\n")+"\n"+a.Failed)))
+			return false
+		}
+	}
+	f := finding.Failf("a shell there did not answer: does a start-up file end it?").
+		Breaking("mpirun starts its daemon by the same shell").
+		Do("%s %s true   # it must end at once, without a word", agent, a.Target())
+	id := "mpi.login"
+	if a.Late || len(a.Before) > 0 {
+		id = "mpi.shell"
+		f.What = "its shell was not ready in time: does a start-up file ask or wait, or do long packets get lost (MTU)?"
+	}
+	for _, line := range a.Before[:min(len(a.Before), 2)] {
+		f = f.See(a.Name, "it printed %q", line)
+	}
+	if l := lastLine(a.Failed); l != "" {
+		f = f.See(agent+" "+a.Target(), "%s", l)
+	}
+	j.add(id, a.Name, f)
+	return false
+}
+
+// fill puts the host and the agent into a text that may have them.
+func fill(text, host, agent string) string {
+	return strings.NewReplacer("%[1]s", host, "%[2]s", agent).Replace(text)
+}
+
+// known returns the names that a misspelt one may have meant.
+func (j *judge) known(but string) (out []string) {
+	for _, h := range j.Run.Hosts {
+		if h.Name != but {
+			out = append(out, h.Name)
+		}
+	}
+	for _, n := range j.Known {
+		if n != but {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
+}
+
+// started judges what mpirun's daemon will meet on a host.
+func (j *judge) started(a Answer) {
+	if len(a.Before) > 0 {
+		j.add("mpi.shell", a.Name, finding.Warnf("its start-up files print in a shell that is not interactive").
+			See(a.Name, "%q", a.Before[0]).Breaking("the text is in the output of the job; some agents fail of it").
+			Do("in ~/.bashrc there, first: case $- in *i*) ;; *) return ;; esac"))
+	}
+	f := a.Facts
+	if a.Local || j.Run.Daemon == "" {
+		return
+	}
+	switch {
+	case f.Daemon == "" && strings.Contains(j.Run.Daemon, "/"):
+		j.add("mpi.daemon", a.Name, finding.Failf("there is no %s", j.Run.Daemon).
+			Breaking("mpirun starts it on each host").Do("install this MPI there, in the same place"))
+	case f.Daemon == "":
+		j.add("mpi.daemon", a.Name, finding.Failf("there is no %s in the PATH of a shell that is not interactive",
+			j.Run.Daemon).See(a.Name, "PATH=%s", f.Path).Breaking("mpirun starts it on each host").
+			Do("%s", j.daemonFix()))
+	case j.Head.Version != "" && f.Version != "" && version(f.Version) != version(j.Head.Version):
+		j.add("mpi.version", a.Name, finding.Failf("its %s is another version than this host's", path.Base(j.Run.Daemon)).
+			See(a.Name, "%s: %s", f.Daemon, version(f.Version)).See("here", "%s: %s", j.Head.Daemon, version(j.Head.Version)).
+			Breaking("the daemons do not understand each other, or crash").
+			Do("install the same version there, or name it for all hosts: mpirun --prefix DIR"))
+	}
+	j.called(a)
+}
+
+// daemonFix says how the other hosts find the daemon.
+func (j *judge) daemonFix() string {
+	if dir := path.Dir(path.Dir(j.Head.Daemon)); j.Head.Daemon != "" {
+		return fmt.Sprintf("type mpirun with its path, or: mpirun --prefix %s; or set PATH in ~/.bashrc there, "+
+			"above the line that returns", dir)
+	}
+	return "mpirun --prefix DIR, or set PATH in ~/.bashrc there, above the line that returns"
+}
+
+// version returns what of a daemon's words tells its version.
+func version(words string) string {
+	words, _, _ = strings.Cut(words, "Report bugs")
+	if i := strings.Index(words, "Version:"); i >= 0 { // Hydra's build details
+		if f := strings.Fields(words[i+len("Version:"):]); len(f) > 0 {
+			return f[0]
+		}
+	}
+	return strings.TrimSpace(words)
+}
+
+// called judges whether a host reached this one. Open MPI's daemon tries all addresses.
+func (j *judge) called(a Answer) {
+	failed := finding.Failf("it cannot call this host back").
+		Breaking("its daemon cannot tell mpirun that it runs, and mpirun waits").
+		Do("correct its /etc/hosts where it does not know this host; else open the ports of this host to it: "+
+			"mpirun listens on any port, or on those of %s", j.portsOption())
+	for _, c := range a.Facts.Calls {
+		switch {
+		case j.Run.CallName != "" && c.To != j.Run.CallName: // Hydra's daemons call a name
+			continue
+		case strings.HasSuffix(c.Said, mpirun.Heard):
+			return
+		case c.Said == "none":
+			return // no program there can call; launch itself will
+		}
+		if len(failed.Seen) < 3 {
+			failed = failed.See(a.Name+" to "+c.To, "%s", cmp.Or(reason(c.Said), "no answer"))
+		}
+	}
+	if len(failed.Seen) > 0 {
+		j.add("mpi.call", a.Name, failed)
+	}
+}
+
+func (j *judge) portsOption() string {
+	switch {
+	case j.Run.Forward:
+		return "MPIEXEC_PORT_RANGE=LO:HI"
+	case j.MPI == "openmpi5":
+		return "--prtemca oob_tcp_dynamic_ipv4_ports LO-HI"
+	}
+	return "--mca oob_tcp_dynamic_ipv4_ports LO-HI"
+}
+
+// reason returns what is left of a shell's complaint: its last part says why.
+func reason(text string) string {
+	for _, unknown := range []string{"name resolution", "not known", "No address associated"} {
+		if strings.Contains(text, unknown) {
+			return "it does not know this name"
+		}
+	}
+	if i := strings.LastIndex(text, ": "); i >= 0 {
+		return text[i+2:]
+	}
+	return text
+}
