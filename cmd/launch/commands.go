@@ -16,7 +16,7 @@ func (a *app) startFlags() []cli.Flag {
 		[]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange,
 			f.storeHost},
 		f.etcd(),
-		[]cli.Flag{f.skip, f.only, f.warnOnly, f.allPairs, f.threshold, f.checkDir, f.bench},
+		[]cli.Flag{f.skip, f.only, f.warnOnly, f.dropUnfit, f.allPairs, f.threshold, f.checkDir, f.bench},
 		[]cli.Flag{
 			f.joinTimeout,
 			f.lastCall,

@@ -31,7 +31,7 @@ func groups() []string {
 // flags are all flags, each declared once. Each has a variable LAUNCH_NAME.
 type flags struct {
 	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost  cli.Flag
-	skip, only, warnOnly, allPairs, threshold, checkDir, bench, local             cli.Flag
+	skip, only, warnOnly, dropUnfit, allPairs, threshold, checkDir, bench, local  cli.Flag
 	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun cli.Flag
 	readAhead, openStore                                                          cli.Flag
 	textfile, interval, html, watch, svg, record, from, format, explain, json     cli.Flag
@@ -136,6 +136,8 @@ func (f *flags) declareCheck(m maker) {
 	f.skip = m.list(grpCheck, "skip", "ID", "leave out a check (comma list); launch check prints the IDs", &o.Skip)
 	f.only = m.list(grpCheck, "only", "ID", "run only these checks (comma list)", &o.Only)
 	f.warnOnly = m.yes(grpCheck, "warn-only", "report failed checks as warnings and start anyway", &o.WarnOnly)
+	f.dropUnfit = m.yes(grpCheck, "drop-unfit", "mpirun: leave unfit hosts out, if the others have enough slots",
+		&o.DropUnfit)
 	f.allPairs = m.yes(grpCheck, "all-pairs", "each node calls every other node, not only a few", &o.AllPairs)
 	f.threshold = &cli.GenericFlag{Name: "threshold", Category: grpCheck, Value: (*typed)(&o.Typed),
 		Usage: "`NAME=VALUE` replace a check's threshold, such as shm.size=1GiB; repeat for several (LAUNCH_THRESHOLDS: a " +

@@ -275,3 +275,19 @@ func (l Line) genv(e *Exec, vars []setting.Var) {
 	}
 	e.Argv = slices.Insert(e.Argv, l.Starts[0], words...)
 }
+
+// OnHosts returns the words of a line with other hosts, each perhaps with ":slots", in place of its own.
+func (l Line) OnHosts(hosts []string) []string {
+	argv := slices.Clone(l.Argv)
+	for _, o := range slices.Backward(l.Options) {
+		switch o.Name {
+		case "hostfile", "host", "machine", "default-hostfile":
+			argv = slices.Delete(argv, o.At, o.At+o.Words)
+		}
+	}
+	flag := "--host"
+	if l.Hydra() {
+		flag = "-hosts"
+	}
+	return slices.Insert(argv, l.Starts[0], flag, strings.Join(hosts, ","))
+}

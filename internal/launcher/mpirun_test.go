@@ -40,6 +40,20 @@ func TestMpirunOptionsAreRead(t *testing.T) {
 	}
 }
 
+func TestALineOnOtherHosts(t *testing.T) {
+	for _, tt := range []struct{ mpi, line, want string }{
+		{"openmpi4", "mpirun -np 2 --hostfile h --bind-to core ./a --host b",
+			"mpirun --host x:2,y -np 2 --bind-to core ./a --host b"},
+		{"openmpi4", "nice mpirun --host a,b -np 2 ./a", "nice mpirun --host x:2,y -np 2 ./a"},
+		{"mpich", "mpiexec -f h -n 2 ./a", "mpiexec -hosts x:2,y -n 2 ./a"},
+	} {
+		got := strings.Join(parse(t, tt.line).Of(tt.mpi).OnHosts([]string{"x:2", "y"}), " ")
+		if got != tt.want {
+			t.Errorf("%s: %s", tt.line, got)
+		}
+	}
+}
+
 var plan = []setting.Var{
 	{Name: "NCCL_SOCKET_IFNAME", Value: "eth0", Scope: setting.Node},
 	{Name: "NCCL_SOCKET_FAMILY", Value: "AF_INET", Scope: setting.Job, Reason: "r"},

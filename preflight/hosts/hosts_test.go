@@ -62,7 +62,7 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		{"a password", silent("me@h2: Permission denied (publickey,password)."), "mpi.login", finding.Fail,
 			"without a password"},
 		{"a start-up that asks", func(in *Input, a *Answer) { silent("")(in, a); a.Late = true }, "mpi.shell",
-			finding.Fail, "did not become ready"},
+			finding.Fail, "was not ready"},
 		{"a start-up that ends", silent("ssh: exit status 3"), "mpi.login", finding.Fail, "did not answer"},
 		{"a start-up that prints", func(_ *Input, a *Answer) { a.Before = []string{"hello"} }, "mpi.shell", finding.Warn,
 			"start-up files print"},

@@ -87,7 +87,7 @@ func (j *judge) reached(a Answer) bool {
 	id := "mpi.login"
 	if a.Late || len(a.Before) > 0 {
 		id = "mpi.shell"
-		f.What = "its shell did not become ready: does a start-up file ask or wait?"
+		f.What = "its shell was not ready within 13 s: does a start-up file ask or wait?"
 	}
 	for _, line := range a.Before[:min(len(a.Before), 2)] {
 		f = f.See(a.Name, "it printed %q", line)

@@ -151,7 +151,7 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 		}
 	}
 	s.tasks.world = w
-	return s.commandFor(w, envgen.Make(in))
+	return s.commandFor(w, s.addAgreed(envgen.Make(in)))
 }
 
 // listens returns the addresses where NCCL and Gloo will listen, other than this node's own.

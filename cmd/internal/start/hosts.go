@@ -76,7 +76,11 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	defer a.close()
 	v := hosts.Judge(s.judged(a))
 	s.Hosts, s.unfitHosts = v.Report, v.Unfit
-	if s.Subcommand == "" && len(v.Report.Failed()) > 0 || s.onlyMpi() {
+	s.hostCores = map[string]int{}
+	for _, h := range a.answers {
+		s.hostCores[h.Name] = h.Facts.Cores
+	}
+	if s.Subcommand == "" && len(v.Report.Failed()) > 0 && !s.Opt.DropUnfit || v.Refuse || s.onlyMpi() {
 		return nil
 	}
 	c, err := s.checkMembers(ctx, a, v.Unfit)
@@ -108,7 +112,7 @@ func (s *Start) addChecked(c hostsChecked) {
 			s.unfitHosts = append(s.unfitHosts, name)
 		}
 	}
-	s.hostSurvey, s.hostBench = c.survey, c.bench
+	s.hostSurvey, s.hostBench, s.hostPlans = c.survey, c.bench, c.plans
 }
 
 // asksHosts reports whether the hosts of the line are asked.
@@ -133,8 +137,11 @@ func (s *Start) hostsVerdict(context.Context) error {
 		return exit.Errorf(exit.Unfit, "mpirun cannot start this job: %s", failed[0].What).
 			Do("fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway")
 	}
+	if s.Opt.DropUnfit {
+		return s.dropUnfit()
+	}
 	return exit.Errorf(exit.Unfit, "%s of %d unfit: %s", finding.Count(len(s.unfitHosts), "host"), len(s.Mpirun.Hosts), who).
-		Do("fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway")
+		Do("fix the failures above, then start again\n--drop-unfit starts on the other hosts, --skip ID leaves a check out")
 }
 
 // judged returns what the hosts are judged by.

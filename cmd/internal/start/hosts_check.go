@@ -45,15 +45,16 @@ type member struct {
 	program string // launch, on that host
 	store   string // the address of this host as that one reaches it
 
-	lines  []string
-	status string // the exit status of its check
+	lost  error    // why launch could not be copied there
+	lines []string // what its check printed
 }
 
 // checkMembers runs launch check on all hosts that a shell could ask and that can run launch.
 func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (hostsChecked, error) {
-	members := s.members(ctx, a, unfit)
+	all := s.members(ctx, a, unfit)
+	members := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m.lost != nil })
 	if len(members) == 0 {
-		return hostsChecked{}, nil
+		return s.readChecks(all), nil
 	}
 	token := secret.New()
 	port := 0
@@ -77,18 +78,12 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 	defer late.Stop()
 	remote.Each(len(members), len(members), func(i int) {
 		m := members[i]
-		m.lines, _ = m.Do(s.checkScript(m, token, port, len(members), i))
-		m.status = "lost"
-		if n := len(m.lines); n > 0 {
-			if rest, ok := strings.CutPrefix(m.lines[n-1], "launch ended "); ok {
-				m.status, m.lines = rest, m.lines[:n-1]
-			}
-		}
+		m.lines, m.lost = m.Do(s.checkScript(m, token, port, len(members), i))
 	})
 	if ctx.Err() != nil {
 		return hostsChecked{}, context.Cause(ctx)
 	}
-	return s.readChecks(members), nil
+	return s.readChecks(all), nil
 }
 
 // members copies launch to the hosts that lack it, and returns those where it is. A host with several names is
@@ -104,7 +99,7 @@ func (s *Start) members(ctx context.Context, a asked, unfit []string) (out []*me
 	for i, h := range a.answers {
 		f := h.Facts
 		if !h.Whole || a.sessions[i] == nil || slices.Contains(unfit, h.Name) || seen[f.Machine] && f.Machine != "" ||
-			f.Self == "" && (f.Tmp == "" || f.Arch != a.head.Arch) {
+			f.Self == "" && (f.Tmp == "" || f.Arch != a.head.Arch) || s.reachedAt(h) == "" {
 			continue
 		}
 		seen[f.Machine] = true
@@ -120,11 +115,9 @@ func (s *Start) members(ctx context.Context, a asked, unfit []string) (out []*me
 		if m.answer.Local {
 			by = remote.Agent{}
 		}
-		if err := place(ctx, by, m, packed); err != nil {
-			all[i] = nil
-		}
+		m.lost = place(ctx, by, m, packed)
 	})
-	return slices.DeleteFunc(all, func(m *member) bool { return m == nil || m.store == "" })
+	return slices.DeleteFunc(all, func(m *member) bool { return m == nil })
 }
 
 // reachedAt returns the address of this host at which a host has reached it.
@@ -152,7 +145,8 @@ func pack(file string) ([]byte, error) {
 	if _, err := io.Copy(z, f); err != nil {
 		return nil, err
 	}
-	return b.Bytes(), z.Close()
+	err = z.Close()
+	return b.Bytes(), err
 }
 
 // place copies launch to a host.
@@ -179,12 +173,11 @@ func place(ctx context.Context, by remote.Agent, m *member, packed func() ([]byt
 	return err
 }
 
-// hostsJob is the name under which the hosts meet; launch check puts its own before it.
+// hostsJob is the name under which the hosts meet.
 const hostsJob = "mpirun"
 
-// hostStore hosts the store of the check, in this process.
+// hostStore hosts the store of the check, in this process, as launch store does: this host may be none of the job's.
 func (s *Start) hostStore(ctx context.Context, token secret.Token) (server *rendezvous.Server, err error) {
-	job := "check-" + hostsJob
 	anywhere := netip.IPv6Unspecified()
 	if l, err := net.Listen("tcp", "[::]:0"); err != nil {
 		anywhere = netip.IPv4Unspecified()
@@ -193,7 +186,7 @@ func (s *Start) hostStore(ctx context.Context, token secret.Token) (server *rend
 	}
 	for port := s.Mpirun.Ports[0]; port <= s.Mpirun.Ports[1]; port++ {
 		at := netip.AddrPortFrom(anywhere, uint16(port))
-		server, err = rendezvous.Serve(ctx, job, []netip.AddrPort{at}, companion.TLS(token, job, true, nil))
+		server, err = rendezvous.Serve(ctx, "", []netip.AddrPort{at}, companion.TLS(token, "", true, nil))
 		if err == nil || !errors.Is(err, rendezvous.ErrPortTaken) {
 			break
 		}
@@ -207,17 +200,20 @@ func (s *Start) benches() bool { return s.Opt.Bench == benchShort || s.Opt.Bench
 // checkScript returns what a member's shell runs. The token is on no command line.
 func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) string {
 	o := s.Opt
-	words := []string{m.program, "check", "--json"}
+	var place []string
 	if n > 1 {
-		words = append(words, "--store", net.JoinHostPort(m.store, strconv.Itoa(port)), "--store-host", "no",
-			"--nnodes", strconv.Itoa(n), "--node-rank", strconv.Itoa(rank), "--job", hostsJob,
-			"--join-timeout", meetBudget.String())
-		if s.benches() {
-			words = append(words, "--bench", o.Bench)
-		}
-		if o.AllPairs {
-			words = append(words, "--all-pairs")
-		}
+		place = []string{"--store", "https://" + net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes", strconv.Itoa(n),
+			"--node-rank", strconv.Itoa(rank), "--job", hostsJob}
+	}
+	words := slices.Concat([]string{m.program, "check", "--json"}, place)
+	if n > 1 {
+		words = append(words, "--join-timeout", meetBudget.String())
+	}
+	if n > 1 && s.benches() {
+		words = append(words, "--bench", o.Bench)
+	}
+	if n > 1 && o.AllPairs {
+		words = append(words, "--all-pairs")
 	}
 	if len(o.Skip) > 0 {
 		words = append(words, "--skip", strings.Join(o.Skip, ","))
@@ -231,12 +227,14 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		words = append(words, "--threshold", fmt.Sprintf("%s=%v", name, o.Thresholds[name]))
 	}
-	for i, w := range words {
-		words[i] = remote.Quote(w)
+	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + quoted(words) + " 2>&1\n"
+	if n > 1 && s.Subcommand == "" { // what the host would set
+		script += quoted(slices.Concat([]string{m.program, "env", "--json"}, place)) + " 2>/dev/null\n"
 	}
-	return cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + strings.Join(words, " ") +
-		" 2>&1\necho \"launch ended $?\""
+	return script
 }
+
+func quoted(words []string) string { return strings.Join(finding.Map(words, remote.Quote), " ") }
 
 // cleanShell removes what would make launch believe that a scheduler or an MPI has started it.
 const cleanShell = "unset `env | sed -n 's/^\\(\\(SLURM\\|LAUNCH\\|PMI\\|PMIX\\|OMPI_COMM\\|PRTE\\)_[A-Z0-9_]*\\)=.*/\\1/p'` " +
@@ -248,6 +246,7 @@ type hostsChecked struct {
 	unfit  []string
 	survey *finding.Survey
 	bench  *bandwidth.Verdict
+	plans  []planned
 }
 
 // readChecks reads the answer of the first member that has one: all have the same. Those without are named.
@@ -256,6 +255,11 @@ func (s *Start) readChecks(members []*member) (out hostsChecked) {
 	if i := slices.IndexFunc(all, func(c memberCheck) bool { return c.ended }); i >= 0 {
 		out = all[i].hostsChecked
 		out.name(members, members[i])
+	}
+	for _, m := range members {
+		if p := readPlan(m.answer.Name, m.lines); len(members) > 1 && (m.lost == nil) {
+			out.plans = append(out.plans, p)
+		}
 	}
 	// What keeps a member away goes before what the others say of it: that it is missing.
 	for _, missing := range []bool{false, true} {
@@ -360,8 +364,8 @@ func (c *hostsChecked) lost(m *member, one memberCheck) {
 		return
 	}
 	why := one.why
-	if why == "" {
-		why = "no answer in time"
+	if why == "" && m.lost != nil {
+		why = m.lost.Error()
 	}
 	c.report = append(c.report, finding.Warnf("%s: launch came to no result there: %s", name, why).Named("mpi.copy").
 		Do("launch check   # on it, by hand"))

@@ -34,6 +34,7 @@ type Options struct {
 
 	Skip, Only         []string
 	WarnOnly, FailFast bool
+	DropUnfit          bool // mpirun: start on the other hosts
 	ReadAhead          bool
 	OpenStore          bool
 	AllPairs           bool

@@ -61,6 +61,8 @@ type Start struct {
 	unfitHosts []string
 	hostSurvey *finding.Survey
 	hostBench  *bandwidth.Verdict
+	hostPlans  []planned
+	hostCores  map[string]int
 
 	decision peers.Decision
 	measured *measure.Result

@@ -39,11 +39,11 @@ func (s *Start) reportAlone(context.Context) error {
 	s.UI.Findings(s.Job.Notes, false)
 	own := peers.Post{Name: s.Node.Hostname, Local: peers.Problems(s.Local), Outcomes: s.Local.Outcomes()}
 	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
-	c.Report = slices.Concat(s.Local, s.Hosts)
 	if s.hostSurvey != nil {
 		c.Survey = *s.hostSurvey
 		c.Self = slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Name == s.Node.Hostname })
 	}
+	c.Report = slices.Concat(s.Local, s.Hosts)
 	if s.hostBench != nil { // its findings are in the report
 		b := s.benched(measure.Result{Verdict: *s.hostBench})
 		b.Findings, c.Bench = nil, &b

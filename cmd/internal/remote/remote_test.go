@@ -1,0 +1,106 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// agent returns an agent whose hosts are this machine: it runs a script with the host as $0 and the command as $1.
+func agent(t *testing.T, script string) Agent {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\nset -- \"$@\"\n"+script+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return Agent{Argv: []string{file}}
+}
+
+func TestASessionRunsScriptsInOneShell(t *testing.T) {
+	for name, by := range map[string]Agent{"this host": {}, "another": agent(t, `exec sh -c "$2"`)} {
+		s, err := Open(t.Context(), by, "h1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		for _, step := range []struct{ script, want string }{
+			{"a=1; cd " + Quote(dir), ""},
+			{"echo $a; pwd; cat; printf tail", "1\n" + dir + "\ntail"},
+			{"false", ""},
+			{"file=" + dir + "/file; : >$file; trap 'rm $file' EXIT", ""},
+		} {
+			got, err := s.Do(step.script)
+			if err != nil || strings.Join(got, "\n") != step.want {
+				t.Errorf("%s: %s printed %q, %v", name, step.script, got, err)
+			}
+		}
+		s.Close()
+		if _, err := os.Stat(dir + "/file"); err == nil {
+			t.Errorf("%s: the shell has not ended by itself", name)
+		}
+	}
+}
+
+func TestWhatAStartUpFilePrintsIsKeptApart(t *testing.T) {
+	s, err := Open(t.Context(), agent(t, `echo welcome; exec sh -c "$2"`), "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, err := s.Do("echo x"); !slices.Equal(s.Before, []string{"welcome"}) || !slices.Equal(got, []string{"x"}) {
+		t.Errorf("before %q, then %q %v", s.Before, got, err)
+	}
+}
+
+func TestAnAgentThatFailsSaysWhy(t *testing.T) {
+	s, err := Open(t.Context(), agent(t, `echo "no way to $1" >&2; exit 255`), "h1")
+	if f, ok := errors.AsType[*Failed](err); !ok || f.Error() != "no way to h1" || f.Status != 255 || f.Late {
+		t.Errorf("%v", err)
+	}
+	s.Close()
+	if _, err := Open(t.Context(), Agent{Argv: []string{"/no/such/agent"}}, "h1"); err == nil {
+		t.Error("no error for an agent that is not there")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	s, err = Open(ctx, agent(t, `sleep 3`), "h1") // the sleep has the pipe
+	if f, ok := errors.AsType[*Failed](err); !ok || !f.Late {
+		t.Errorf("a late one: %v", err)
+	}
+	s.Close()
+}
+
+func TestOutput(t *testing.T) {
+	by := agent(t, `exec sh -c "$2"`)
+	got, err := by.Output(t.Context(), "h1", "cat; echo "+Quote("it's"), strings.NewReader("in "), 100)
+	if err != nil || string(got) != "in it's\n" {
+		t.Errorf("%q %v", got, err)
+	}
+	if _, err := by.Output(t.Context(), "h1", "echo long", nil, 2); err == nil {
+		t.Error("an answer that is too long")
+	}
+	got, err = by.Output(t.Context(), "h1", "echo x; exit 3", nil, 100)
+	if f, ok := errors.AsType[*Failed](err); !ok || f.Status != 3 || string(got) != "x\n" {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+func TestArgs(t *testing.T) {
+	ssh := Agent{Argv: []string{"/usr/bin/ssh", "-p", "2"}}.args("h", "true")
+	if got := strings.Join(ssh, " "); got != "/usr/bin/ssh -x -T -o BatchMode=yes -o ConnectTimeout=8 -p 2 -- h true" {
+		t.Error(got)
+	}
+	srun := Agent{Argv: []string{"srun", "--quiet"}, Srun: true}.args("h", "true")
+	if got := strings.Join(srun, " "); got != "srun --quiet --nodelist=h /bin/sh -c true" {
+		t.Error(got)
+	}
+}

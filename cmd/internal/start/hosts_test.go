@@ -1,0 +1,111 @@
+package start
+
+import (
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"launch/cmd/internal/ui"
+	"launch/internal/finding"
+	"launch/internal/launcher"
+	"launch/internal/mpirun"
+	"launch/internal/setting"
+)
+
+// What all hosts would set alike, mpirun carries; what differs, or what a user has decided, it does not.
+func TestAgreed(t *testing.T) {
+	v := func(name, value string) setting.Var {
+		return setting.Var{Name: name, Value: value, Scope: setting.Node, Reason: "r"}
+	}
+	kept := v("NCCL_DEBUG", "INFO")
+	kept.Kept = true
+	all := []planned{
+		{"h0", []setting.Var{v("NCCL_IB_HCA", "mlx5_0"), v("NCCL_SOCKET_IFNAME", "eth0"), v("UCX_TLS", "rc"), kept}},
+		{"h1", []setting.Var{v("NCCL_IB_HCA", "mlx5_1"), v("NCCL_SOCKET_IFNAME", "eth0"), v("NCCL_DEBUG", "INFO")}},
+	}
+	same, differ := agreed(all)
+	names := finding.Map(same, func(v setting.Var) string { return v.Name + "=" + v.Value + " " + string(v.Scope) })
+	if diff := cmp.Diff([]string{"NCCL_SOCKET_IFNAME=eth0 job"}, names); diff != "" {
+		t.Errorf("same (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"NCCL_IB_HCA", "UCX_TLS"}, differ); diff != "" {
+		t.Errorf("differ (-want +got):\n%s", diff)
+	}
+	if same, differ := agreed(nil); same != nil || differ != nil {
+		t.Errorf("no host: %v %v", same, differ)
+	}
+}
+
+func TestReadPlan(t *testing.T) {
+	p := readPlan("h0", []string{"noise", `{"type":"note","text":"x"}`,
+		`{"type":"var","schema":1,"name":"NCCL_IB_HCA","value":"mlx5","scope":"node","reason":"r"}`})
+	if len(p.vars) != 1 || p.vars[0].Name != "NCCL_IB_HCA" || p.vars[0].Scope != setting.Node {
+		t.Errorf("%+v", p)
+	}
+}
+
+// mpirunStart returns the start of a line, on a head whose hosts have been asked.
+func mpirunStart(t *testing.T, unfit string, words ...string) *Start {
+	t.Helper()
+	line, err := launcher.Parse(words, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := func(string) string { return "" }
+	s := &Start{Opt: NewOptions(), UI: ui.New(io.Discard, io.Discard, ui.Options{Env: env})}
+	s.Job.MPI, s.Job.Line = "openmpi4", line.Of("openmpi4")
+	if s.Mpirun, err = mpirun.Read(mpirun.Input{Line: s.Job.Line, Dir: "/"}); err != nil {
+		t.Fatal(err)
+	}
+	s.unfitHosts = []string{unfit}
+	return s
+}
+
+func TestUnfitHostsAreLeftOutWhereSlotsSuffice(t *testing.T) {
+	s := mpirunStart(t, "h1", "mpirun", "-np", "2", "--host", "h0:2,ada@h1:2,h2", "./a")
+	if err := s.dropUnfit(); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"mpirun", "--host", "h0:2,h2:1", "-np", "2", "./a"}
+	if diff := cmp.Diff(want, s.Job.Line.Argv); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for why, words := range map[string][]string{
+		"slots":    {"mpirun", "-np", "4", "--host", "h0:2,h1:2,h2", "./a"},
+		"none":     {"mpirun", "-np", "1", "--host", "h1", "./a"},
+		"programs": {"mpirun", "-np", "1", "--host", "h0,h1", "./a", ":", "-np", "1", "./b"},
+	} {
+		if err := mpirunStart(t, "h1", words...).dropUnfit(); err == nil {
+			t.Errorf("%s: no error", why)
+		}
+	}
+}
+
+// The answers of the members: the first with a result counts, and the others are named with their error.
+func TestReadChecks(t *testing.T) {
+	host := func(name string, lines ...string) *member {
+		m := &member{lines: lines}
+		m.answer.Name, m.answer.Facts.Host = name, name+".internal"
+		return m
+	}
+	survey := `{"type":"survey","checks":["shm.size"],"nodes":[{"rank":0,"name":"h0.internal","cells":"o"},` +
+		`{"rank":1,"name":"h1.internal","unfit":true,"cells":"f"}]}`
+	result := []string{`{"type":"finding","id":"shm.size","status":"fail","what":"h1.internal: full"}`,
+		`{"type":"finding","id":"gpu.driver","status":"ok","what":"x"}`, survey, `{"type":"summary"}`}
+	s := &Start{}
+	c := s.readChecks([]*member{host("h0", result...), host("h1", result...)})
+	if diff := cmp.Diff([]string{"h1"}, c.unfit); diff != "" || len(c.report) != 1 {
+		t.Errorf("%+v (-want +got):\n%s", c.report, diff)
+	}
+	c = s.readChecks([]*member{host("h0", `{"type":"error","code":75,"what":"node 1 is missing"}`),
+		host("h1", `{"type":"error","code":69,"what":"the store does not answer"}`)})
+	if len(c.report) != 1 || c.report[0].ID != "mpi.call" || !cmp.Equal(c.unfit, []string{"h1"}) {
+		t.Errorf("one that cannot come: %+v, unfit %v", c.report, c.unfit)
+	}
+	c = s.readChecks([]*member{host("h0", `{"type":"finding","id":"shm.size","status":"fail","what":"full"}`,
+		`{"type":"summary"}`)})
+	if len(c.report) != 1 || c.report[0].What != "h0: full" || !cmp.Equal(c.unfit, []string{"h0"}) {
+		t.Errorf("a single host: %+v, unfit %v", c.report, c.unfit)
+	}
+}
