@@ -121,8 +121,8 @@ launch_program() {
 launch_call() {
 	host=$1 port=$2
 	if command -v bash >/dev/null 2>&1; then
-		r=` + "`within bash --norc -c 'exec 3<>\"/dev/tcp/$0/$1\" && printf \"%s\\n\" \"$LAUNCH_CALL\" >&3 && IFS= read -r -t 3 x <&3 " +
-	"&& echo \"$x\"' \"$host\" \"$port\" 2>&1 | flat`" + `
+		r=` + "`within bash --norc -c 'exec 3<>\"/dev/tcp/$0/$1\" && printf \"%s\\n\" \"$LAUNCH_CALL\" >&3 " +
+	"&& IFS= read -r -t 3 x <&3 && echo \"$x\"' \"$host\" \"$port\" 2>&1 | flat`" + `
 	elif command -v python3 >/dev/null 2>&1; then
 		r=` + "`within python3 -c 'import os,socket,sys\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])),4)\n" +
 	"s.sendall((os.environ[\"LAUNCH_CALL\"]+\"\\n\").encode())\nprint(s.recv(200).decode())' \"$host\" \"$port\" 2>&1 " +

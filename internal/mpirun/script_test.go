@@ -45,8 +45,8 @@ func TestScript(t *testing.T) {
 		}
 	}()
 	dir := t.TempDir()
-	for name, text := range map[string]string{"orted": "#!/bin/sh\n", "orterun": "#!/bin/sh\necho run 1.2\n", "prog": "#!/bin/sh\n",
-		"it's": "#!/bin/sh\n"} {
+	for name, text := range map[string]string{"orted": "#!/bin/sh\n", "orterun": "#!/bin/sh\necho run 1.2\n",
+		"prog": "#!/bin/sh\n", "it's": "#!/bin/sh\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
 			t.Fatal(err)
 		}

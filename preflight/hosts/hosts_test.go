@@ -21,7 +21,8 @@ func healthy() Input {
 			Programs: []mpirun.Program{{Word: "./a", Found: true, Path: "./a", Hash: "1", MPI: "openmpi"}}}
 	}
 	in := Input{MPI: "openmpi4", Agent: "ssh", Head: facts("h0", "10.0.0.1"), Drift: time.Second,
-		Run: mpirun.Run{NP: 3, Strict: true, Source: "--hostfile hosts", Daemon: "orted", Programs: []string{"./a"}, Dir: "/job"}}
+		Run: mpirun.Run{NP: 3, Strict: true, Source: "--hostfile hosts", Daemon: "orted", Programs: []string{"./a"},
+			Dir: "/job"}}
 	for i, name := range []string{"h0", "h1", "h2"} {
 		h := mpirun.Host{Name: name, Slots: 1}
 		in.Run.Hosts = append(in.Run.Hosts, h)
@@ -62,7 +63,7 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		{"a password", silent("me@h2: Permission denied (publickey,password)."), "mpi.login", finding.Fail,
 			"without a password"},
 		{"a start-up that asks", func(in *Input, a *Answer) { silent("")(in, a); a.Late = true }, "mpi.shell",
-			finding.Fail, "was not ready"},
+			finding.Fail, "was not ready in time"},
 		{"a start-up that ends", silent("ssh: exit status 3"), "mpi.login", finding.Fail, "did not answer"},
 		{"a start-up that prints", func(_ *Input, a *Answer) { a.Before = []string{"hello"} }, "mpi.shell", finding.Warn,
 			"start-up files print"},

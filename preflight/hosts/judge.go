@@ -82,12 +82,13 @@ func (j *judge) reached(a Answer) bool {
 			return false
 		}
 	}
-	f := finding.Failf("a shell there did not answer").Breaking("mpirun starts its daemon by the same shell").
+	f := finding.Failf("a shell there did not answer: does a start-up file end it?").
+		Breaking("mpirun starts its daemon by the same shell").
 		Do("%s %s true   # it must end at once, without a word", agent, a.Target())
 	id := "mpi.login"
 	if a.Late || len(a.Before) > 0 {
 		id = "mpi.shell"
-		f.What = "its shell was not ready within 13 s: does a start-up file ask or wait?"
+		f.What = "its shell was not ready in time: does a start-up file ask or wait, or do long packets get lost (MTU)?"
 	}
 	for _, line := range a.Before[:min(len(a.Before), 2)] {
 		f = f.See(a.Name, "it printed %q", line)
@@ -176,7 +177,8 @@ func version(words string) string {
 func (j *judge) called(a Answer) {
 	failed := finding.Failf("it cannot call this host back").
 		Breaking("its daemon cannot tell mpirun that it runs, and mpirun waits").
-		Do("open the ports of this host to it: mpirun listens on any port, or on those of %s", j.portsOption())
+		Do("correct its /etc/hosts where it does not know this host; else open the ports of this host to it: "+
+			"mpirun listens on any port, or on those of %s", j.portsOption())
 	for _, c := range a.Facts.Calls {
 		switch {
 		case j.Run.CallName != "" && c.To != j.Run.CallName: // Hydra's daemons call a name
@@ -207,6 +209,11 @@ func (j *judge) portsOption() string {
 
 // reason returns what is left of a shell's complaint: its last part says why.
 func reason(text string) string {
+	for _, unknown := range []string{"name resolution", "not known", "No address associated"} {
+		if strings.Contains(text, unknown) {
+			return "it does not know this name"
+		}
+	}
 	if i := strings.LastIndex(text, ": "); i >= 0 {
 		return text[i+2:]
 	}

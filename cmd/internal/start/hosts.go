@@ -23,7 +23,7 @@ import (
 
 const (
 	// askBudget bounds the question to a host; with it the verdict on a dead one comes within 15 s.
-	askBudget = 13 * time.Second
+	askBudget = 12 * time.Second
 	// askAtOnce bounds the agents that run at the same time.
 	askAtOnce = 128
 	// callers bounds the addresses of this host that others call.
@@ -102,7 +102,7 @@ func (s *Start) onlyMpi() bool {
 func (s *Start) addChecked(c hostsChecked) {
 	own := s.Local.Outcomes()
 	for _, f := range c.report {
-		if strings.HasPrefix(f.What, s.Node.Hostname+": ") && own[f.ID] == f.Status {
+		if c.self != "" && strings.HasPrefix(f.What, c.self+": ") && own[f.ID] == f.Status {
 			continue
 		}
 		s.Hosts = append(s.Hosts, f)
@@ -140,7 +140,8 @@ func (s *Start) hostsVerdict(context.Context) error {
 	if s.Opt.DropUnfit {
 		return s.dropUnfit()
 	}
-	return exit.Errorf(exit.Unfit, "%s of %d unfit: %s", finding.Count(len(s.unfitHosts), "host"), len(s.Mpirun.Hosts), who).
+	return exit.Errorf(exit.Unfit, "%s of %d unfit: %s", finding.Count(len(s.unfitHosts), "host"),
+		len(s.Mpirun.Hosts), who).
 		Do("fix the failures above, then start again\n--drop-unfit starts on the other hosts, --skip ID leaves a check out")
 }
 

@@ -44,6 +44,7 @@ type member struct {
 	answer  hosts.Answer
 	program string // launch, on that host
 	store   string // the address of this host as that one reaches it
+	rank    int    // in the check
 
 	lost  error    // why launch could not be copied there
 	lines []string // what its check printed
@@ -53,8 +54,8 @@ type member struct {
 func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (hostsChecked, error) {
 	all := s.members(ctx, a, unfit)
 	members := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m.lost != nil })
-	if len(members) == 0 {
-		return s.readChecks(all), nil
+	if len(members) == 0 || len(members) == 1 && members[0].answer.Local { // this host has checked itself
+		return s.readChecks(slices.DeleteFunc(all, func(m *member) bool { return m.lost == nil })), nil
 	}
 	token := secret.New()
 	port := 0
@@ -78,6 +79,7 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 	defer late.Stop()
 	remote.Each(len(members), len(members), func(i int) {
 		m := members[i]
+		m.rank = i
 		m.lines, m.lost = m.Do(s.checkScript(m, token, port, len(members), i))
 	})
 	if ctx.Err() != nil {
@@ -237,13 +239,15 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 func quoted(words []string) string { return strings.Join(finding.Map(words, remote.Quote), " ") }
 
 // cleanShell removes what would make launch believe that a scheduler or an MPI has started it.
-const cleanShell = "unset `env | sed -n 's/^\\(\\(SLURM\\|LAUNCH\\|PMI\\|PMIX\\|OMPI_COMM\\|PRTE\\)_[A-Z0-9_]*\\)=.*/\\1/p'` " +
+const cleanShell = "unset `env | " +
+	"sed -n 's/^\\(\\(SLURM\\|LAUNCH\\|PMI\\|PMIX\\|OMPI_COMM\\|PRTE\\)_[A-Z0-9_]*\\)=.*/\\1/p'` " +
 	"NODE_RANK RANK WORLD_SIZE MASTER_ADDR MASTER_PORT\n"
 
 // hostsChecked is what the hosts found together.
 type hostsChecked struct {
 	report finding.Report
-	unfit  []string
+	unfit  []string // as the line names them
+	self   string   // this host, as the findings name it
 	survey *finding.Survey
 	bench  *bandwidth.Verdict
 	plans  []planned
@@ -323,15 +327,20 @@ func (c *hostsChecked) name(members []*member, m *member) {
 		return f.Status != finding.Fail && f.Status != finding.Warn
 	})
 	if c.survey != nil {
-		c.unfit = c.survey.Unfit()
-		for i, name := range c.unfit { // as the line has it
-			for _, m := range members {
-				if m.answer.Facts.Host == name {
-					c.unfit[i] = m.answer.Name
-				}
+		for _, n := range c.survey.Nodes {
+			of := func(m *member) bool { return m.lost == nil && m.rank == n.Rank }
+			i := slices.IndexFunc(members, of)
+			if i >= 0 && n.Unfit {
+				c.unfit = append(c.unfit, members[i].answer.Name)
+			}
+			if i >= 0 && members[i].answer.Local {
+				c.self = n.Name
 			}
 		}
 		return
+	}
+	if m.answer.Local {
+		c.self = m.answer.Name
 	}
 	for i, f := range c.report {
 		c.report[i].What = m.answer.Name + ": " + f.What

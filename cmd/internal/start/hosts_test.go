@@ -85,13 +85,13 @@ func TestUnfitHostsAreLeftOutWhereSlotsSuffice(t *testing.T) {
 // The answers of the members: the first with a result counts, and the others are named with their error.
 func TestReadChecks(t *testing.T) {
 	host := func(name string, lines ...string) *member {
-		m := &member{lines: lines}
-		m.answer.Name, m.answer.Facts.Host = name, name+".internal"
+		m := &member{lines: lines, rank: int(name[1] - '0')}
+		m.answer.Name = name
 		return m
 	}
-	survey := `{"type":"survey","checks":["shm.size"],"nodes":[{"rank":0,"name":"h0.internal","cells":"o"},` +
-		`{"rank":1,"name":"h1.internal","unfit":true,"cells":"f"}]}`
-	result := []string{`{"type":"finding","id":"shm.size","status":"fail","what":"h1.internal: full"}`,
+	survey := `{"type":"survey","checks":["shm.size"],"nodes":[{"rank":0,"name":"node 0 a (10.0.0.1)","cells":"o"},` +
+		`{"rank":1,"name":"node 1 b (10.0.0.2)","unfit":true,"cells":"f"}]}`
+	result := []string{`{"type":"finding","id":"shm.size","status":"fail","what":"node 1 b (10.0.0.2): full"}`,
 		`{"type":"finding","id":"gpu.driver","status":"ok","what":"x"}`, survey, `{"type":"summary"}`}
 	s := &Start{}
 	c := s.readChecks([]*member{host("h0", result...), host("h1", result...)})

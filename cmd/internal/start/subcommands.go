@@ -41,7 +41,7 @@ func (s *Start) reportAlone(context.Context) error {
 	c := s.checked(peers.NewSurvey([]peers.Post{own}, peers.Decision{}, s.Checks.Node))
 	if s.hostSurvey != nil {
 		c.Survey = *s.hostSurvey
-		c.Self = slices.IndexFunc(c.Nodes, func(n finding.Surveyed) bool { return n.Name == s.Node.Hostname })
+		c.Self = -1 // this host may be none of them
 	}
 	c.Report = slices.Concat(s.Local, s.Hosts)
 	if s.hostBench != nil { // its findings are in the report
