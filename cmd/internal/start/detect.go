@@ -173,8 +173,19 @@ func python(l launcher.Line) bool {
 	return false
 }
 
+// lookUp returns the addresses of a host; a dry run looks into /etc/hosts only.
+func (s *Start) lookUp(ctx context.Context, host string) (all []netip.Addr, err error) {
+	if !s.Opt.DryRun {
+		return systemResolver(ctx, host)
+	}
+	for _, l := range fabric.HostsLines(fabric.Live(), host) {
+		all = append(all, l.Addr)
+	}
+	return all, nil
+}
+
 // mpirunWorld returns the hosts of mpirun's list whose address is known. A name of this machine gets
-// the address by which the others reach it. A dry run and a recording look up no name.
+// the address by which the others reach it. A recording has no names.
 func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	hosts, n := s.Job.Hosts, s.Node
 	w := envgen.World{Nodes: max(len(hosts), 1)}
@@ -183,9 +194,9 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	own := func(addr netip.Addr) bool { return addr.IsLoopback() || n.IsLocal(addr) }
 	for _, h := range hosts {
 		addr, err := netip.ParseAddr(h)
-		if err != nil && s.Machine == nil && !s.Opt.DryRun {
+		if err != nil && s.Machine == nil {
 			var all []netip.Addr
-			if all, err = systemResolver(ctx, h); len(all) > 0 {
+			if all, err = s.lookUp(ctx, h); len(all) > 0 {
 				addr = all[0]
 			}
 		}
