@@ -18,7 +18,7 @@ type result struct {
 	Case, MPI, Side string
 	Whole           bool   // one world, of all ranks
 	Names           bool   // the host
-	Bad             string // what is wrong with launch's outcome
+	Bad             string // what was wrong with launch's outcome; the table judges anew
 }
 
 // results is the directory of the results: one file for each, so that sides and cases may be run apart.
@@ -114,8 +114,10 @@ func printTable(w io.Writer) {
 				if words == "" && r.Side != "" {
 					words = r.words()
 				}
-				if r.Bad != "" {
-					row += " **" + r.Bad + "**"
+				if side == launchSide && r.Side != "" {
+					if bad := f.judge(mpi, r.outcome, r.Names); bad != "" {
+						row += " **" + bad + "**"
+					}
 				}
 			}
 			if words != "" {
