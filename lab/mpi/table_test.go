@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,9 @@ func named(is bool) string {
 	return ""
 }
 
+// color matches what makes a word red at a terminal.
+var color = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 // words returns the last words of a plain start, and of launch the line that has the finding.
 func (r result) words() string {
 	lines := r.useful()
@@ -81,9 +85,11 @@ func (r result) words() string {
 		return "(nothing)"
 	}
 	said := lines[len(lines)-1]
-	if r.Side == launchSide {
-		if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "fail") }); i >= 0 {
-			said = strings.TrimPrefix(lines[i], "launch: ")
+	for _, line := range lines {
+		line = strings.TrimPrefix(color.ReplaceAllString(line, ""), "launch: ")
+		if r.Side == launchSide && (strings.HasPrefix(line, "fail ") || strings.HasPrefix(line, "warn ")) {
+			said = line
+			break
 		}
 	}
 	said = strings.ReplaceAll(strings.Join(strings.Fields(said), " "), "|", "\\|")
