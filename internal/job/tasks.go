@@ -64,7 +64,7 @@ func mpis() []mpi {
 // mpi reads the variables of the MPI that started this process. They go before the scheduler's, which
 // may have started the MPI's daemon on this node. The only process of a job counts as started by hand.
 func (r *resolver) mpi() (ok bool, err error) {
-	if r.looking() {
+	if r.looking() && !r.in.Flags.Store.Set { // with a store the nodes look together
 		return false, nil
 	}
 	for _, m := range mpis() {

@@ -183,6 +183,10 @@ func TestOneTaskForEachNodeIsANode(t *testing.T) {
 	if j := resolve(t, Input{Subcommand: "check", Env: each}); j.Nodes.V != 1 {
 		t.Errorf("launch check needs no other node: %+v", j)
 	}
+	together := Input{Subcommand: "check", Env: each}.with(func(f *Flags) { f.Store = flagged("--store", "h0") })
+	if j := resolve(t, together); j.Nodes.V != 2 {
+		t.Errorf("with a store the nodes of mpirun look together: %+v", j.Nodes)
+	}
 	if j := resolve(t, Input{Subcommand: "check", Env: tasksStep(0, 0), Hostname: "n1"}); j.Nodes.V != 3 ||
 		j.Tasks != (Tasks{}) {
 		t.Errorf("launch check in a step: %+v", j)
