@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 limit=26m # of all tests together
 
-tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin openssh-server ucx-utils libfabric-bin spin ||
+tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin ucx-utils libfabric-bin spin ||
 	echo "the tests that need these are skipped"
 tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"

@@ -190,7 +190,7 @@ func mpiKinds() []kind {
 	mpich := back("mpi-way-back-hydra", hydra)
 	mpich.at = "0,2:at_gate 1:-" // it starts the ranks of each host that has called back
 	return []kind{
-		back("mpi-way-back", debianMPI).always(), back("mpi-way-back-5", wheelMPI), mpich,
+		back("mpi-way-back", debianMPI), back("mpi-way-back-5", wheelMPI), mpich,
 		dropped, silent, shell, prompt, stopped,
 	}
 }
