@@ -61,7 +61,7 @@ faultbench: build ## inject each fault on 2, 3 and 5 hosts; 200 healthy starts; 
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench
 
 hangs: build ## make all kinds of hung, slow and healthy starts; compare what launch doctor says
-	@tools/apt.sh iproute2 nftables python3-torch openmpi-bin openssh-server || echo "the cases that need these are skipped"
+	@tools/apt.sh iproute2 nftables python3-torch openmpi-bin || echo "the cases that need these are skipped"
 	@tools/torch.sh || echo "the cases that need a current torch are skipped"
 	LAUNCH_HANGS=$(HANGS) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m ./lab/hangs
 

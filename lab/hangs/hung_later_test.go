@@ -66,7 +66,7 @@ func endKinds() []kind {
 	daemon := kind{name: "mpi-daemon", at: nothing, start: func(b *bed) {
 		b.mpirun("sleep 3600; : ")
 	}, want: want{state: "hung|open", cause: "mpi.daemon", from: []int{0}}}
-	return []kind{chain, exit, exit.named("exit-barrier-launch").by(launch), daemon}
+	return []kind{chain, exit, exit.named("exit-barrier-launch").by(launch), daemon.always()}
 }
 
 // crowdKinds are jobs of more ranks or nodes, of more than one cause, and two jobs.
