@@ -46,7 +46,7 @@ func (l Line) size(dests ...string) int {
 	return size
 }
 
-// vllm returns vLLM's server (vllm/entrypoints/cli/serve.py, vllm/engine/arg_utils.py; --nnodes from 0.12).
+// vllm returns vLLM's server (vllm/entrypoints/cli/serve.py, vllm/engine/arg_utils.py; older versions lack --nnodes).
 // Each node runs the line. Each starts the processes of its GPUs; those of the other nodes have no HTTP
 // server (--headless). The product of the sizes is the world.
 func vllm() starter {
