@@ -130,6 +130,15 @@ var processCauses = []Cause{
 		Do:      "wait, or look at why that node is slower",
 		Source:  "/proc/PID/stat, /proc/PID/io over two samples",
 	},
+	{
+		ID: "rank.spins", depth: waiting, Title: "A rank spins at one line",
+		Sign: "All other ranks wait, and one uses a core for minutes.",
+		For: "two looks, --hang-after apart: its stack has the same line, it uses one core, reads nothing and does not " +
+			"grow, and no byte moves between ranks",
+		Against: "its stack has another line, it reads or grows",
+		Do:      "look at the line of the stack: a loop that polls never ends, a computation does",
+		Source:  "py-spy and /proc/PID in two looks; only launch itself looks twice",
+	},
 }
 
 var meetingCauses = []Cause{

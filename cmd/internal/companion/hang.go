@@ -37,8 +37,9 @@ const (
 func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	tick := time.NewTicker(min(hangPoll, after/2))
 	defer tick.Stop()
-	last, since, said := d.spent(), time.Now(), ""
-	next := after
+	last := d.spent()
+	w := newVigil(after, last.at)
+	said := ""
 	for {
 		select {
 		case <-tick.C:
@@ -46,28 +47,28 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			return
 		}
 		now := d.spent()
-		if moved(last, now) {
-			since, next = now.at, after
-		}
-		if last = now; time.Since(since) < next {
+		w.saw(last, now)
+		last = now
+		since, spins, due := w.due(now.at)
+		if !due {
 			continue
 		}
-		next += after
-		found, ok := d.hangs(ctx)
-		if !ok || moved(now, d.spent()) { // else the nodes were seen at different moments of a job
-			continue
+		f, ok := d.hangs(ctx)
+		end := d.spent()
+		if f, ok = w.judge(f, ok, spins); !ok || busy(now, end) || !spins && moved(now, end) {
+			continue // or the nodes were seen at different moments of a job
 		}
-		again := found.key == said
+		again := f.key == said
 		if !again {
-			said = found.key
-			d.p.print(d.p.spec.JSON, hangFinding(found.answer, time.Since(since)), "")
+			said = f.key
+			d.p.print(d.p.spec.JSON, hangFinding(f.answer, time.Since(since)), "")
 		}
-		if d.p.spec.EndHung && found.certain() {
+		if d.p.spec.EndHung && f.certain() {
 			if again {
-				d.end(found)
+				d.end(f)
 				return
 			}
-			next = time.Since(since) + min(after, confirmHang)
+			w.hurry(time.Now())
 		}
 	}
 }
@@ -128,9 +129,14 @@ func (d *doctor) spent() effort {
 
 // moved reports whether the processes have done more between two moments than waiting takes.
 func moved(a, b effort) bool {
+	return busy(a, b) || b.cpu-a.cpu > stillCPU*b.at.Sub(a.at).Seconds()
+}
+
+// busy reports whether they have done more than to use CPU time, as a rank that waits in a loop does.
+func busy(a, b effort) bool {
 	span := b.at.Sub(a.at).Seconds()
 	more := func(now, before, still float64) bool { return now-before > still*span }
-	return a.pids != b.pids || more(b.cpu, a.cpu, stillCPU) || more(float64(b.read), float64(a.read), stillRead) ||
+	return a.pids != b.pids || more(float64(b.read), float64(a.read), stillRead) ||
 		more(float64(b.faults), float64(a.faults), stillFaults)
 }
 

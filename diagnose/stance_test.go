@@ -1,0 +1,70 @@
+package diagnose
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// spinning is a job of two ranks, of which rank 0 waits in a collective and rank 1 uses one core in its script.
+func spinning() []scene.Scene {
+	stack := func(frames ...string) []scene.Stack {
+		return []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: frames}}
+	}
+	s := envScene()
+	for i := range s.Procs {
+		s.Procs[i].Env["WORLD_SIZE"], s.Procs[i].Wchan, s.Procs[i].Syscall = "2", "futex_do_wait", nil
+		s.Procs[i].Threads = append(s.Procs[i].Threads, scene.Thread{Name: "pt_gloo_runloop", State: "S", Count: 2})
+		s.Sockets = append(s.Sockets, scene.Socket{PID: s.Procs[i].PID, State: "established",
+			Info: &scene.Info{Sent: 96, Received: 8, LastSent: time.Minute, LastRecv: time.Minute}})
+	}
+	s.Procs[0].Stacks = stack("all_reduce (torch/distributed/distributed_c10d.py:3)", "<module> (train.py:9)")
+	s.Procs[1].Stacks = stack("poll (train.py:4)", "<module> (train.py:8)")
+	s.Procs[1].State, s.Procs[1].Wchan, s.Procs[1].Moved.CPU = "R", "", s.Span
+	return []scene.Scene{s}
+}
+
+func TestARankThatSpinsIsOpenAfterTwoLooks(t *testing.T) {
+	last := StanceOf(spinning())
+	last.Forget()
+	if a := Judge(spinning())[0]; a.State != verdict.Slow {
+		t.Errorf("one look: %s, %+v", a.State, a.Why)
+	}
+	a, ok := StanceOf(spinning()).Spins(last)
+	if !ok || a.State != verdict.Open || len(a.Why) != 1 || a.Why[0].Cause != "rank.spins" ||
+		!slices.Equal(a.Why[0].Ranks, []int{1}) || a.Why[0].Sure == verdict.Certain {
+		t.Errorf("two looks: %v, %+v", ok, a)
+	}
+	for name, change := range map[string]func(s *scene.Scene, rank *scene.Proc){
+		"another line":          func(_ *scene.Scene, p *scene.Proc) { p.Stacks[0].Frames[0] = "poll (train.py:5)" },
+		"no stack":              func(_ *scene.Scene, p *scene.Proc) { p.Stacks = nil },
+		"it grows":              func(_ *scene.Scene, p *scene.Proc) { p.Moved.Memory = 8 << 20 },
+		"it reads":              func(_ *scene.Scene, p *scene.Proc) { p.Moved.Read = 1 << 20 },
+		"it has page faults":    func(_ *scene.Scene, p *scene.Proc) { p.Moved.Faults = 900 },
+		"it starts compilers":   func(_ *scene.Scene, p *scene.Proc) { p.Moved.Children = true },
+		"a file moves on":       func(_ *scene.Scene, p *scene.Proc) { p.Moved.Files = true },
+		"it uses several cores": func(s *scene.Scene, p *scene.Proc) { p.Moved.CPU = 3 * s.Span },
+		"it uses half a core":   func(s *scene.Scene, p *scene.Proc) { p.Moved.CPU = s.Span / 2 },
+		"bytes have moved":      func(s *scene.Scene, _ *scene.Proc) { s.Sockets[0].Info.Received++ },
+		"the others have got on": func(s *scene.Scene, _ *scene.Proc) {
+			s.Procs[0].Stacks[0].Frames[1] = "<module> (train.py:10)"
+		},
+		"nobody waits for it": func(s *scene.Scene, _ *scene.Proc) { s.Procs[0].Stacks[0].Frames[0] = "save (train.py:3)" },
+		"another process":     func(_ *scene.Scene, p *scene.Proc) { p.PID = 99 },
+	} {
+		now := spinning()
+		change(&now[0], &now[0].Procs[1])
+		if a, ok := StanceOf(now).Spins(last); ok {
+			t.Errorf("%s: %+v", name, a.Why)
+		}
+	}
+	if _, ok := StanceOf(spinning()).Spins(nil); ok {
+		t.Error("one look is enough")
+	}
+	if s := StanceOf(nil); s != nil {
+		t.Errorf("no job: %+v", s)
+	}
+}
