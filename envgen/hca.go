@@ -53,6 +53,27 @@ func (v *view) shut(name string) bool {
 	return false
 }
 
+// closed reports whether this process can open no ACTIVE device of this node.
+func (v *view) closed() bool {
+	opens := func(p hcaPort) bool { return p.hca.Closed == "" }
+	ports := v.ncclPorts()
+	active := slices.ContainsFunc(v.Node.HCAs, func(h fabric.HCA) bool {
+		return h.Driver != "efa" && slices.ContainsFunc(h.Ports, fabric.Port.Active)
+	})
+	return active && (len(ports) == 0 || !v.Node.Verbs.Present && !slices.ContainsFunc(ports, opens))
+}
+
+// unlisted reports whether no ACTIVE device of this node is among those that libibverbs lists here.
+func (v *view) unlisted() bool {
+	listed := map[string]bool{}
+	for _, d := range v.Node.Verbs.Devices {
+		listed[d.Name] = true
+	}
+	ports := v.ncclPorts()
+	return v.Node.Verbs.Present && len(ports) > 0 &&
+		!slices.ContainsFunc(ports, func(p hcaPort) bool { return listed[p.hca.Name] })
+}
+
 // rails returns the ports of the training fabric that verbs can use: of InfiniBand and Ethernet only
 // InfiniBand, since NCCL cannot connect the two (connect.cc: "Try selecting NICs of only one link type").
 func (v *view) rails() []hcaPort {

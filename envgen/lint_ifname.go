@@ -115,6 +115,14 @@ func lintLoopback(v *view, d setting.Decided) finding.Finding {
 		i, _ := v.Node.Interface(name)
 		return i.Kind != "loopback"
 	}
+	// NCCL's bootstrap takes the first that matches, in the kernel's order, which begins with lo (bootstrapNetInit
+	// in src/bootstrap.cc, ncclOsFindInterfaces in src/os/linux.cc).
+	if d.Name == "NCCL_SOCKET_IFNAME" && len(names) > 1 && !notLoopback(names[0]) {
+		return finding.FailOr(sure && v.World.Addr.IsValid(), "%s=%s makes NCCL take %s first, but the job has %d nodes",
+			d.Name, d.Value, names[0], v.World.Nodes).
+			Breaking("it gives the other nodes a loopback address; this setting replaces its own exclusion of lo").
+			Do("%s", fixIfname(v, d, mark))
+	}
 	if len(names) == 0 || slices.ContainsFunc(names, notLoopback) {
 		return none()
 	}

@@ -166,6 +166,14 @@ func lintNet(v *view, d setting.Decided) finding.Finding {
 	case lower == "socket" && len(v.rails()) > 0:
 		return finding.Warnf("NCCL_NET=%s, but %d RDMA ports are ACTIVE here", d.Value, len(v.rails())).
 			Breaking("NCCL uses TCP instead of the fabric")
+	case lower == "ib" && v.unlisted():
+		return finding.Warnf("NCCL_NET=%s, but libibverbs lists none of the RDMA devices of this node (%s)", d.Value,
+			portList(v.ncclPorts())).Breaking(dies+", unless the job's own libraries list them").
+			Do("ibv_devices   # in the job's environment; add ibverbs-providers to the image, or %s", drop(d))
+	case lower == "ib" && v.closed():
+		return finding.FailOr(v.ncclSure() && len(v.Node.Unknown) == 0,
+			"NCCL_NET=%s, but this process can open no ACTIVE RDMA device here", d.Value).Breaking(dies).
+			Do("ls -l /dev/infiniband   # give the container its devices, or %s", drop(d))
 	case lower == "ib" && len(v.ncclPorts()) == 0:
 		return finding.FailOr(v.ncclSure() && len(v.Node.Unknown) == 0,
 			"NCCL_NET=%s, but no InfiniBand or RoCE port is ACTIVE here", d.Value).

@@ -2,6 +2,7 @@ package envgen
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -45,6 +46,36 @@ func TestNCCLIsKeptFromRDMAOnlyWhereNoLibraryCouldUseIt(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: NCCL_NET is %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// NCCL ends where its module is fixed and no device opens.
+func TestAFixedModuleNeedsADeviceThatOpens(t *testing.T) {
+	base := machine(lo, eth0).with("NCCL_NET", "IB")
+	closed := base.ib("mlx5_0")
+	closed.Node.HCAs[0].Closed = "/dev/infiniband/uverbs0 is not here"
+	opens := base.ib("mlx5_0").listed("mlx5_0")
+	opens.Node.Verbs.Devices[0].Opens = true
+	for _, tt := range []struct {
+		name string
+		in   Input
+		want string
+	}{
+		{"it opens", opens, ""},
+		{"libibverbs was not asked", base.ib("mlx5_0"), ""},
+		{"it does not open", base.ib("mlx5_0").listed("mlx5_0"), "this process can open no ACTIVE RDMA device here"},
+		{"its file is not here", closed, "this process can open no ACTIVE RDMA device here"},
+		{"libibverbs lists others", base.ib("mlx5_0").listed("rxe9"), "libibverbs lists none of the RDMA devices"},
+	} {
+		got := ""
+		for _, f := range Lint(tt.in) {
+			if f.ID == "env.net" {
+				got = f.What
+			}
+		}
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -155,9 +155,7 @@ func (m *maker) ethernet(add func(string, ...any), port, state, rate string, k m
 		addrs, from = nil, 4
 	}
 	for _, list := range []string{k["addr"], k["gidaddr"]} {
-		for _, a := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-			addrs = append(addrs, a)
-		}
+		addrs = append(addrs, strings.FieldsFunc(list, func(r rune) bool { return r == ',' })...)
 	}
 	versions := []string{"v1", "v2"}
 	if is("v1only") {

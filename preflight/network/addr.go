@@ -4,7 +4,9 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +41,9 @@ func addrChecks() []preflight.Check {
 
 func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 	n, addrs := in.Node, strings.Join(in.Node.HostAddrs, ", ")
+	if f, bad := oddName(in); bad {
+		return f
+	}
 	switch {
 	case n.HostErr != "":
 		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
@@ -59,6 +64,34 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	return finding.Passf("%s is %s", n.Hostname, addrs)
 }
+
+// oddName finds a host name that is a number, which inet_aton takes for an address ("05" is 0.0.0.5, before
+// any look-up: getaddrinfo in POSIX), and one that leads to 0.0.0.0/8, "this host on this network" (RFC
+// 1122, 3.2.1.3). A line in /etc/hosts changes nothing for the first.
+func oddName(in preflight.Input) (finding.Finding, bool) {
+	n := in.Node
+	isThis := func(s string) bool {
+		a, err := netip.ParseAddr(s)
+		return err == nil && a.Is4() && a.As4()[0] == 0
+	}
+	number := numberRE.MatchString(n.Hostname)
+	if !number && !slices.ContainsFunc(n.HostAddrs, isThis) {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("this node's host name %s leads to %s, which is no address of a node", n.Hostname,
+		strings.Join(n.HostAddrs, ", ")).See("getaddrinfo "+n.Hostname, "%s", strings.Join(n.HostAddrs, ", ")).
+		Breaking("Gloo and torch's store look up their own host name, and hang or take loopback")
+	if !number {
+		return f.Do("correct its line in /etc/hosts or its entry in the DNS: %s %s", hostsAddr(in), n.Hostname), true
+	}
+	if len(n.HostAddrs) == 0 {
+		f.What = fmt.Sprintf("this node's host name %s is a number, which programs take for an address", n.Hostname)
+	}
+	return f.Do("hostnamectl set-hostname node-%s   # a name with a letter; /etc/hosts does not help, since a number is "+
+		"not looked up", n.Hostname), true
+}
+
+var numberRE = regexp.MustCompile(`^(0[xX][0-9a-fA-F]+|[0-9]+)(\.(0[xX][0-9a-fA-F]+|[0-9]+)){0,3}$`)
 
 // hostsAddr returns the address that /etc/hosts should have for this node.
 func hostsAddr(in preflight.Input) string {

@@ -2,6 +2,7 @@ package network
 
 import (
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -136,5 +137,20 @@ func TestOwnNameMeansThisNode(t *testing.T) {
 		in := checktest.Four()
 		in.Node.HostAddrs = tt.addrs
 		checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", in), tt.want)
+	}
+	for _, tt := range []struct{ name, addr, want, fix string }{
+		{"05", "0.0.0.5", "warn this node's host name 05 leads to 0.0.0.5", "hostnamectl set-hostname node-05"},
+		{"0x1f", "0.0.0.31", "warn this node's host name 0x1f leads to", "hostnamectl"},
+		{"node5", "0.0.0.0", "warn this node's host name node5 leads to 0.0.0.0", "correct its line in /etc/hosts"},
+		{"5a", "10.0.0.5", "ok 5a is 10.0.0.5", ""},
+		{"beef", "10.0.0.5", "ok ", ""},
+	} {
+		in := checktest.Four()
+		in.Node.Hostname, in.Node.HostAddrs = tt.name, []string{tt.addr}
+		f := checktest.Verdict(t, Checks(), "host.resolves", in)
+		checktest.Wants(t, f, tt.want)
+		if !strings.HasPrefix(f.Fix, tt.fix) {
+			t.Errorf("%s: fix %q, want %q", tt.name, f.Fix, tt.fix)
+		}
 	}
 }

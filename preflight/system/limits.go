@@ -8,6 +8,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
+	"launch/internal/launcher"
 	"launch/preflight"
 )
 
@@ -88,7 +89,11 @@ func nofile(_ context.Context, in preflight.Input) finding.Finding {
 func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	l := in.Node.Limits
 	local, ok := preflight.Processes(in)
-	gpus := in.Node.GPUs
+	gpus, users := in.Node.GPUs, "processes"
+	// NCCL needs the memory for each GPU: one process may use all, and accelerate or vLLM start their own.
+	if u, why := preflight.GPUsOf(in); why == "" && in.Job.Line.Kind != launcher.Torchrun && len(u.Devices) > local {
+		local, ok, users = len(u.Devices), true, "GPUs"
+	}
 	switch {
 	case gpus.Err != "":
 		return finding.Skipf("could not tell: the driver could not be asked for the GPUs of this node")
@@ -102,11 +107,11 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Warnf("/dev/shm is not mounted").
 			Breaking("NCCL and data loaders cannot share memory").Do("%s", moreShm(in, local, "mount -t tmpfs tmpfs /dev/shm"))
 	case float64(l.Shm) >= float64(local)*in.Threshold("shm.size"):
-		return finding.Passf("%s free for %d processes", finding.Size(uint64(l.Shm)), local)
+		return finding.Passf("%s free for %d %s", finding.Size(uint64(l.Shm)), local, users)
 	}
 	need := finding.Size(uint64(float64(local) * in.Threshold("shm.size")))
-	return finding.Warnf("/dev/shm has %s free of %s, %d processes need about %s",
-		finding.Size(uint64(l.Shm)), finding.Size(uint64(max(0, l.ShmSize))), local, need).
+	return finding.Warnf("/dev/shm has %s free of %s, %d %s need about %s",
+		finding.Size(uint64(l.Shm)), finding.Size(uint64(max(0, l.ShmSize))), local, users, need).
 		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
 		Breaking("NCCL or a data loader dies of a bus error when it is full").
 		Do("%s", moreShm(in, local, "mount -o remount,size=50% /dev/shm\nls -lS /dev/shm   # shows what fills it"))

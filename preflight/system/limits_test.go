@@ -6,6 +6,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/gpu"
+	"launch/internal/launcher"
 	"launch/preflight"
 	"launch/preflight/checktest"
 )
@@ -47,6 +48,12 @@ func TestLimits(t *testing.T) {
 			fabric.Limits{Shm: 1 << 20, ShmSize: 1 << 40}, 0), "warn 1 MiB free of 1 TiB"},
 		{"not mounted", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: -1},
 			0), "warn not mounted"},
+		{"a program that sees eight GPUs", "shm.size", with(program(checktest.GPUs(checktest.Four(), 8)),
+			fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "warn 64 MiB free of 64 MiB, 8 GPUs need about 512 MiB"},
+		{"the same with room", "shm.size", with(program(checktest.GPUs(checktest.Four(), 8)),
+			fabric.Limits{Shm: 8 << 30, ShmSize: 8 << 30}, 0), "ok 8 GiB free for 8 GPUs"},
+		{"a program that sees one GPU", "shm.size", with(program(checktest.GPUs(checktest.Four(), 1)),
+			fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "skip one process"},
 		{"one process", "shm.size", with(checktest.GPUs(checktest.Four(), 8), fabric.Limits{Shm: 64 << 20}, 0),
 			"skip one process"},
 		{"no GPUs", "shm.size", with(cpus, fabric.Limits{Shm: 64 << 20}, 0), "skip no NVIDIA GPU"},
@@ -57,4 +64,10 @@ func TestLimits(t *testing.T) {
 				tt.want)
 		})
 	}
+}
+
+// program is a command that is not torchrun.
+func program(in preflight.Input) preflight.Input {
+	in.Job.Line = launcher.Line{Kind: launcher.Program, Argv: []string{"accelerate", "launch", "train.py"}}
+	return in
 }

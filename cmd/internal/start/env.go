@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"launch/cmd/internal/storeaddr"
 	"launch/envgen"
 	"launch/internal/exit"
 	"launch/internal/launcher"
@@ -41,6 +42,13 @@ func (s *Start) printEnv(ctx context.Context) error {
 	}
 	if s.Job.Several() && s.Machine != nil {
 		in.World.Addr = s.Node.Route.Src
+		if s.Job.Addr.Set {
+			a, err := storeaddr.Chosen(s.Job, s.Node)
+			if err != nil {
+				return err
+			}
+			in.World.Addr = a
+		}
 	} else if s.Job.Several() {
 		p, err := s.find(ctx, firstLook)
 		if err != nil {

@@ -237,14 +237,19 @@ func loopbackName(host string) bool {
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// Chosen returns the address of a node that --addr names.
+func Chosen(j job.Job, n fabric.Node) (netip.Addr, error) {
+	a, ok := match(j.Addr.V, n)
+	if !ok {
+		return a, &AddrError{Want: j.Addr.V, Have: have(n)}
+	}
+	return a, nil
+}
+
 // own returns this node's address for its peers: the one of --addr, or the source of the route to the store.
 func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (netip.Addr, error) {
 	if j.Addr.Set {
-		a, ok := match(j.Addr.V, n)
-		if !ok {
-			return a, &AddrError{Want: j.Addr.V, Have: have(n)}
-		}
-		return a, nil
+		return Chosen(j, n)
 	}
 	var errs []error
 	for _, dst := range addrs {
