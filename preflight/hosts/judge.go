@@ -160,7 +160,8 @@ func (j *judge) room(a Answer) {
 	const shm = "/dev/shm"
 	hydra := j.Run.Forward
 	for _, full := range a.Facts.Full {
-		f := finding.Failf("no file of 1 MiB can be made in %s", full.Dir).See(a.Name, "%s", cmp.Or(reason(full.Said), "no answer"))
+		f := finding.Failf("no file of 1 MiB can be made in %s", full.Dir).
+			See(a.Name, "%s", cmp.Or(reason(full.Said), "no answer"))
 		switch {
 		case full.Dir == shm && !hydra:
 			f.Status = finding.Warn
