@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"launch/cmd/internal/measure"
@@ -204,11 +205,12 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		a.cut()
 	}
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
+	p := &pace{began: time.Now()}
 	remote.Each(len(all)+1, askAtOnce, func(i int) {
 		if i == len(all) { // this host as the head, which may be none of them
 			own := question
 			own.Calls = nil
-			session, head := askHost(ctx, remote.Agent{}, "", s.Mpirun.Script(own))
+			session, head := askHost(ctx, p, remote.Agent{}, "", s.Mpirun.Script(own))
 			if session != nil {
 				session.Close()
 			}
@@ -219,25 +221,63 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		if local[i] {
 			by = remote.Agent{}
 		}
-		a.sessions[i], a.answers[i] = askHost(ctx, by, all[i].Target(), s.Mpirun.Script(question))
+		a.sessions[i], a.answers[i] = askHost(ctx, p, by, all[i].Target(), s.Mpirun.Script(question))
 		a.answers[i].Host, a.answers[i].Local = all[i], local[i]
 	})
 	return a, nil
 }
 
+// pace gives slow hosts more time where this machine, or all hosts, are slow: three times what the slowest that has
+// answered took.
+type pace struct {
+	began   time.Time
+	slowest atomic.Int64 // nanoseconds
+}
+
+// patience bounds the time that a host gets on a slow machine.
+const patience = 40 * time.Second
+
+// guard ends a question that takes too long, unless stop is called first.
+func (p *pace) guard(cut func()) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for limit := askBudget; ; limit = min(patience, 3*time.Duration(p.slowest.Load())) {
+			left := limit - time.Since(p.began)
+			if left <= 0 {
+				cut()
+				return
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(left):
+			}
+		}
+	}()
+	return func() { close(done) }
+}
+
+// answered notes that a host has answered.
+func (p *pace) answered() {
+	took := int64(time.Since(p.began))
+	for was := p.slowest.Load(); took > was && !p.slowest.CompareAndSwap(was, took); was = p.slowest.Load() {
+	}
+}
+
 // askHost asks one host. Its shell remains, where it has one.
-func askHost(ctx context.Context, by remote.Agent, target, script string) (*remote.Session, hosts.Answer) {
+func askHost(ctx context.Context, p *pace, by remote.Agent, target, script string) (*remote.Session, hosts.Answer) {
 	var a hosts.Answer
 	ctx, cut := context.WithCancel(ctx)
-	late := time.AfterFunc(askBudget, cut)
-	defer late.Stop() // the shell remains
+	defer p.guard(cut)() // the shell remains
 	session, err := remote.Open(ctx, by, target)
 	if err == nil {
 		a.Before, a.Sent = session.Before, time.Now()
 		var printed []string
 		printed, err = session.Do(script)
 		a.Back = time.Now()
-		a.Facts, a.Whole = mpirun.ReadFacts(printed)
+		if a.Facts, a.Whole = mpirun.ReadFacts(printed); a.Whole {
+			p.answered()
+		}
 	} else if session != nil {
 		a.Before = session.Before
 	}
