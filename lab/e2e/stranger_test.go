@@ -165,14 +165,16 @@ func TestMungeHidesTheSecretOfASlurmStep(t *testing.T) {
 	}
 	first := as(0, nil)
 	c.joined(first)
-	s := c.startBare(2, []string{stranger(t), c.lab.Hosts[0].Addr + ":29377", "slurm-77.0"})
+	const port = ":25604" // of job 77, step 0
+	first.says("store at host0" + port)
+	s := c.startBare(2, []string{stranger(t), c.lab.Hosts[0].Addr + port, "slurm-77.0"})
 	if s.ends() != 0 || !strings.Contains(s.out.String(), "is not let in") {
 		t.Errorf("a stranger: %s", s.out)
 	}
 	other := as(1, otherUser()) // of the same cluster
 	other.exits(78)
 	other.says("munge shows it to another user alone")
-	status := c.startBare(1, []string{tools.launch, "status", "--store", "host0"})
+	status := c.startBare(1, []string{tools.launch, "status", "--store", "host0" + port})
 	status.exits(0)
 	status.prints("slurm-77.0")
 	second := as(1, nil)

@@ -46,7 +46,7 @@ func made(r *rand.Rand) string {
 
 // launch reads node lists as scontrol does: made ones, and those that Slurm itself writes for the same names.
 func (c *cluster) lists(t *testing.T) {
-	const many = 250
+	const many = 150
 	r := rand.New(rand.NewPCG(20, 26))
 	var input []string
 	for range many {

@@ -109,6 +109,7 @@ func start(t testing.TB, scheduler string) *cluster {
 	for _, name := range names {
 		c.munge(name)
 	}
+	t.Cleanup(c.endSteps)
 	c.daemon("login", "slurmctld-wlm", "-D", "-i")
 	for _, name := range names[1:] {
 		c.slurmd(name)
@@ -117,6 +118,19 @@ func start(t testing.TB, scheduler string) *cluster {
 		return strings.Count(c.out("sinfo", "-N", "-h", "-o", "%N %t"), " idle") == len(names)-1
 	})
 	return c
+}
+
+// endSteps ends the daemons of steps that could not report their end, since Slurm's other daemons are gone.
+// Processes of launch are not among them: the lab reports those.
+func (c *cluster) endSteps() {
+	for _, h := range c.lab.Hosts {
+		for _, p := range h.Processes() {
+			var pid int
+			if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, "slurmstepd") {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
 }
 
 // files writes slurm.conf, the key of munge, and scripts that do nothing yet.
