@@ -90,7 +90,9 @@ func sightKinds() []kind {
 		stops.named("other-user-mesh-dropped").rights(container, otherUser, foreign),
 		anyNode(blocked.named("no-ptrace-lock").rights(nil, as(noPtrace), capless)),
 		anyNode(sleep.named("no-ptrace-sleep").rights(nil, as(noPtrace), capless)),
-		dropped.named("no-ptrace-store-dropped").rights(nil, as(noPtrace), capless),
+		dropped.named("no-ptrace-store-dropped").rights(container, func(b *bed, host int) []string {
+			return append(inside(b, host), noPtrace...)
+		}, ""),
 		lock.named("container-no-ptrace").rights(noPtrace, as(noPtrace), ""),
 		lock.named("container-inside").rights(container, inside, ""),
 		lock.named("container-outside").rights(container, nil, ""),
