@@ -31,13 +31,7 @@ func calling(n int, answer func(from, to int, c *calls.Call)) []Post {
 			if t == rank {
 				continue
 			}
-			c := calls.Call{
-				To:    t,
-				Addr:  fmt.Sprintf("10.0.0.%d:4000", t),
-				RTT:   time.Millisecond,
-				MTU:   1500,
-				IfMTU: 1500,
-			}
+			c := calls.Call{To: t, Addr: fmt.Sprintf("10.0.0.%d:4000", t), RTT: time.Millisecond, MTU: 1500, IfMTU: 1500}
 			answer(rank, t, &c)
 			p.Calls = append(p.Calls, c)
 		}
@@ -86,8 +80,7 @@ func TestWhoIsToBlameForCallsThatFail(t *testing.T) {
 				t.Fatalf("got %d findings: %+v", len(got), got)
 			}
 			if got[0].ID != tc.id || !strings.Contains(got[0].What, tc.what) || !slices.Equal(got[0].unfit, tc.unfits) ||
-				got[0].Fix == "" ||
-				got[0].Breaks == "" {
+				got[0].Fix == "" || got[0].Breaks == "" {
 				t.Errorf("got %s %q, unfit %v; want %q, %v", got[0].ID, got[0].What, got[0].unfit, tc.what, tc.unfits)
 			}
 		})
@@ -176,9 +169,7 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 	nodes := func(typed bool, sick func(*calls.Call)) []Post {
 		all := calling(3, func(int, int, *calls.Call) {})
 		for i := range all {
-			all[i].Listens = []Listen{
-				{Library: "NCCL", Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), Typed: typed},
-			}
+			all[i].Listens = []Listen{{Library: "NCCL", Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), Typed: typed}}
 			for _, c := range slices.Clone(all[i].Calls) {
 				c.Also, c.Addr = true, fmt.Sprintf("10.1.0.%d:4000", c.To)
 				if c.To == 2 {
@@ -193,15 +184,10 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 		got := compareCalls(nodes(typed, drop))
 		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want ||
 			typed != slices.Equal(got[0].unfit, []int{2}) ||
-			!strings.Contains(
-				got[0].What,
-				"calls to the address where NCCL waits (10.1.0.2) to host2 do not get through",
-			) {
+			!strings.Contains(got[0].What, "calls to the address where NCCL waits (10.1.0.2) to host2 do not get through") {
 			t.Errorf("typed %v: got %+v", typed, got)
 		}
-		got = compareCalls(
-			nodes(typed, func(c *calls.Call) { c.Stall, c.Hole, c.MTU, c.IfMTU = "there", true, 1400, 9000 }),
-		)
+		got = compareCalls(nodes(typed, func(c *calls.Call) { c.Stall, c.Hole, c.MTU, c.IfMTU = "there", true, 1400, 9000 }))
 		if len(got) != 1 || got[0].ID != "peer.large" || got[0].Status != want ||
 			typed != slices.Equal(got[0].unfit, []int{2}) || !strings.Contains(got[0].What, "long messages to host2") ||
 			!strings.Contains(got[0].What, "where NCCL waits (10.1.0.2), not at the node's own") {
@@ -220,8 +206,7 @@ func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
 		nodes[i].ID = fmt.Sprintf("id%d", i)
 	}
 	got := compareCalls(nodes)
-	if len(got) != 1 || got[0].ID != "peer.identity" ||
-		!strings.Contains(got[0].What, "host2 answers at 10.0.0.1:4000") {
+	if len(got) != 1 || got[0].ID != "peer.identity" || !strings.Contains(got[0].What, "host2 answers at 10.0.0.1:4000") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -339,9 +324,7 @@ func TestWhoseClockIsOff(t *testing.T) {
 		}
 	}
 	if got := compareClocks(calling(3, func(_, _ int, c *calls.Call) { c.Offset, c.Doubt = 6*time.Second, 2*time.Second }),
-		allowed); len(
-		got,
-	) > 0 {
+		allowed); len(got) > 0 {
 		t.Errorf("within doubt: got %+v", got)
 	}
 }

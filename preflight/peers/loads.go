@@ -45,13 +45,9 @@ func loadRules() []loadRule {
 		{"same.torch", "torch", func(l Loads) software.Item { return l.Torch }, []outcome{
 			// The numbers of the store's commands moved by one when VALIDATE became the first: 1.13 takes it for a SET of
 			// absurd length and closes the connection. The behaviour of 2.1 is not established.
-			{
-				otherStore,
-				finding.Fail,
-				"torch up to 2.0 and from 2.2 on use different store protocols: no rank gets past the " +
-					"first connection",
-				"pytorch/pytorch#107607",
-			},
+			{otherStore, finding.Fail, "torch up to 2.0 and from 2.2 on use different store protocols: no rank gets past the " +
+				"first connection",
+				"pytorch/pytorch#107607"},
 			{nil, finding.Warn, "torch.distributed expects one version on all ranks and does not check it",
 				"pytorch/pytorch#174917, #175023"},
 		}},
@@ -67,13 +63,8 @@ func loadRules() []loadRule {
 			{nil, finding.Warn, "NCCL is tested with one version on all ranks", "NVIDIA/nccl#1328"},
 		}},
 		{"same.plugin", "NCCL network plugin", func(l Loads) software.Item { return l.Plugin }, []outcome{
-			{
-				all(onGPU, onRDMA, someWithout),
-				finding.Fail,
-				"nodes with the plugin and nodes without it use different " +
-					"networks: the first collective hangs without a message",
-				"NVIDIA/nccl#1634",
-			},
+			{all(onGPU, onRDMA, someWithout), finding.Fail, "nodes with the plugin and nodes without it use different " +
+				"networks: the first collective hangs without a message", "NVIDIA/nccl#1634"},
 			{onCPU, finding.Skip, "a job on CPUs does not use NCCL", ""},
 			{nil, finding.Warn, "nodes may choose different networks, and the first collective would hang or fail",
 				"NVIDIA/nccl#1634"},

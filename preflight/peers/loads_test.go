@@ -16,13 +16,8 @@ import (
 func gpuNode() Loads {
 	at := func(v, path string) software.Item { return software.Item{Version: v, Path: path} }
 	return Loads{
-		Facts: software.Facts{
-			Python: at("3.12.3", "/env/bin/python"),
-			Torch:  at("2.9.0+cu128", "/env/torch"),
-			CUDA:   "12.8",
-			NCCL:   at("2.27.5", "/env/libnccl.so.2"),
-			Plugin: at(software.None, ""),
-		},
+		Facts: software.Facts{Python: at("3.12.3", "/env/bin/python"), Torch: at("2.9.0+cu128", "/env/torch"), CUDA: "12.8",
+			NCCL: at("2.27.5", "/env/libnccl.so.2"), Plugin: at(software.None, "")},
 		Driver: "570.86.15", GPU: true, RDMA: true,
 	}
 }

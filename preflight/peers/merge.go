@@ -80,10 +80,7 @@ func Merge(posts []Post) finding.Report {
 			s.who, s.what = append(s.who, p), append(s.what, f.What)
 			for _, seen := range f.Seen {
 				if len(s.finding.Seen) < finding.MaxSeen {
-					s.finding.Seen = append(
-						s.finding.Seen,
-						finding.Seen{Where: p.Name + ": " + seen.Where, What: seen.What},
-					)
+					s.finding.Seen = append(s.finding.Seen, finding.Seen{Where: p.Name + ": " + seen.Where, What: seen.What})
 				}
 			}
 		}

@@ -139,11 +139,7 @@ func unknownNames(posts []Post) judged {
 		case blame.ToAndFrom:
 			part = fmt.Sprintf("the servers of %s do not know the other nodes, nor their servers its name", b.names())
 		case blame.Apart:
-			part = fmt.Sprintf(
-				"the servers of %s do not know the other %d nodes, nor their servers these",
-				b.names(),
-				b.Rest,
-			)
+			part = fmt.Sprintf("the servers of %s do not know the other %d nodes, nor their servers these", b.names(), b.Rest)
 		case blame.ToNode:
 			part = fmt.Sprintf("the name of %s is unknown (asked on %s)", b.names(), on)
 		}

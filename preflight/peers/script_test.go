@@ -23,8 +23,7 @@ func TestScriptsAreComparedWhereTheCommandIsTheSame(t *testing.T) {
 		}), ""},
 	} {
 		got := compareScripts(tc.posts)
-		if tc.want == "" && len(got) > 0 ||
-			tc.want != "" && (len(got) != 1 || !strings.Contains(got[0].What, tc.want)) {
+		if tc.want == "" && len(got) > 0 || tc.want != "" && (len(got) != 1 || !strings.Contains(got[0].What, tc.want)) {
 			t.Errorf("%s: got %+v", tc.name, got)
 		}
 	}

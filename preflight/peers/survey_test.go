@@ -76,11 +76,7 @@ func TestASurveyOfManyNodesKeepsTheCallsThatFailed(t *testing.T) {
 
 func TestFailuresComeFirst(t *testing.T) {
 	d := Decision{Nodes: finding.Report{finding.Warnf("").Named("a"), finding.Failf("").Named("b")},
-		Findings: finding.Report{
-			finding.Failf("").Named("c"),
-			finding.Skipf("").Named("d"),
-			finding.Warnf("").Named("e"),
-		}}
+		Findings: finding.Report{finding.Failf("").Named("c"), finding.Skipf("").Named("d"), finding.Warnf("").Named("e")}}
 	var got []string
 	for _, f := range d.All() {
 		got = append(got, f.ID)

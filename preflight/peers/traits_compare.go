@@ -67,32 +67,21 @@ func gpuRules() []traitRule {
 
 func fabricRules() []traitRule {
 	return []traitRule{
-		{
-			id:    "same.fabric",
-			title: "training fabric",
-			of:    func(t Traits) string { return string(t.Fabric) },
-			dies:  pinnedIB,
-			sets:  "NCCL_NET",
-			stops: true,
+		{id: "same.fabric", title: "training fabric", of: func(t Traits) string { return string(t.Fabric) }, dies: pinnedIB,
+			sets: "NCCL_NET", stops: true,
 			breaks: "ranks that choose different networks do not reach each other: the first collective hangs or fails, " +
 				"or all fall back to TCP",
 			fix: "launch fabric   # on that node: shows the reason\n" +
-				"if it stays without the fabric, disable it on every node: NCCL_NET=Socket",
-		},
+				"if it stays without the fabric, disable it on every node: NCCL_NET=Socket"},
 		{id: "same.rails", title: "number and rate of rails", of: func(t Traits) string { return t.Rails },
 			breaks: "NCCL is slower, and some versions hang where nodes have different numbers of rails (NVIDIA/nccl#2428)",
 			fix:    "launch fabric   # on that node: shows its ports\nor choose equally many on every node: NCCL_IB_HCA"},
-		{
-			id:    "same.hca",
-			title: "number and kind of ports in NCCL_IB_HCA",
-			of:    func(t Traits) string { return t.NCCLPorts },
-			dies:  otherLayer,
-			or:    portsOfRails,
+		{id: "same.hca", title: "number and kind of ports in NCCL_IB_HCA", of: func(t Traits) string { return t.NCCLPorts },
+			dies: otherLayer, or: portsOfRails,
 			breaks: "a node with fewer ports takes data more slowly than the others send it: NCCL is slower, " +
 				"and some versions hang (NVIDIA/nccl#2428)",
 			fix: "choose equally many of one kind on every node\nor leave it to launch: unset NCCL_IB_HCA; " +
-				"launch env --explain shows the choice",
-		},
+				"launch env --explain shows the choice"},
 		{id: "same.ucx.devices", title: "number and kind of ports in UCX_NET_DEVICES",
 			of:  func(t Traits) string { return t.UCXPorts },
 			cpu: true, or: portsOfRails,
@@ -115,17 +104,12 @@ func fabricRules() []traitRule {
 			cpu: true, do: setMTU,
 			breaks: "long messages may vanish between these nodes, where the network drops large packets silently"},
 		// NCCL opens sockets of another family by the address of its peer.
-		{
-			id:    "same.family",
-			title: "family of the nodes' addresses",
-			of:    func(t Traits) string { return t.Family },
-			cpu:   true,
-			sets:  "NCCL_SOCKET_FAMILY",
+		{id: "same.family", title: "family of the nodes' addresses", of: func(t Traits) string { return t.Family }, cpu: true,
+			sets: "NCCL_SOCKET_FAMILY",
 			breaks: "Gloo does not connect addresses of different families (\"address family mismatch\"), and a node " +
 				"without the other family does not reach it",
 			fix: "choose a network that all nodes share, on every node: --addr 10.0.0.0/16\n" +
-				"or the address instead of a name: --store ADDRESS",
-		},
+				"or the address instead of a name: --store ADDRESS"},
 		{id: "same.firmware", title: "firmware of the rails", of: func(t Traits) string { return t.Firmware },
 			breaks: "rails may differ in their features and in their faults", fix: "bring all to one version between jobs"},
 	}
@@ -307,8 +291,7 @@ func compareOwners(posts []Post) (out []judged) {
 		}
 		f := finding.FailOr(p.Traits.Certain && with.Traits.Certain, "%s and %s are on one machine and use the same %s: %s",
 			ranked(with), ranked(p), finding.Noun(len(shared), "GPU"), finding.Some(shared)).
-			Named("same.gpu.owner").
-			See("NVML", "%s on %s and %s", finding.Some(shared), ranked(with), ranked(p)).
+			Named("same.gpu.owner").See("NVML", "%s on %s and %s", finding.Some(shared), ranked(with), ranked(p)).
 			Breaking("NCCL refuses two ranks on one GPU (\"Duplicate GPU detected\")").
 			Do("give each its own GPUs by CUDA_VISIBLE_DEVICES or the scheduler (--gpus-per-task, nvidia.com/gpu)\n" +
 				"or start one launch on each machine")

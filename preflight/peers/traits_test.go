@@ -27,16 +27,7 @@ func traitsOf(in preflight.Input) Traits { return TraitsOf(in, rail.Of(in.Node, 
 func TestTraitsOfANode(t *testing.T) {
 	want := Traits{
 		GPU: "NVIDIA H100 80GB HBM3", Memory: 80, Machine: "01234567-89a", Certain: true,
-		UUIDs: []string{
-			"000000a0",
-			"000000a1",
-			"000000a2",
-			"000000a3",
-			"000000a4",
-			"000000a5",
-			"000000a6",
-			"000000a7",
-		},
+		UUIDs:  []string{"000000a0", "000000a1", "000000a2", "000000a3", "000000a4", "000000a5", "000000a6", "000000a7"},
 		Fabric: rail.RoCE, Rails: "8 x 400 Gb/s", MTU: "4096", GID: "RoCE v2, IPv4", Firmware: "MT4129 28.39.1002",
 		PeerMTU: 1500, PeerIf: "eth0", Family: "IPv4",
 	}
@@ -131,9 +122,7 @@ func TestTheLineForAnMTUNamesTheInterface(t *testing.T) {
 	}
 	hole := func(iface func(rank int) string) string {
 		d := Decide(posts(2, func(rank int, p *Post) {
-			p.Calls = []calls.Call{
-				{To: 1 - rank, Addr: "10.0.0.1:1", MTU: 1400, IfMTU: 1500, Hole: true, Iface: iface(rank)},
-			}
+			p.Calls = []calls.Call{{To: 1 - rank, Addr: "10.0.0.1:1", MTU: 1400, IfMTU: 1500, Hole: true, Iface: iface(rank)}}
 		}), nil)
 		line, _, _ := strings.Cut(d.Findings[0].Fix, "\n")
 		return line

@@ -228,7 +228,7 @@ type Notice struct {
 	Member     *Member     `json:"member,omitempty"`
 	Attendance *Attendance `json:"attendance,omitempty"`
 	Have       []string    `json:"have,omitempty"`  // Waiting: the names of the first few that still run
-	Size       int         `json:"size,omitempty"`  // of the complete world: Spare; Waiting, where this node is one too many
+	Size       int         `json:"size,omitempty"`  // of the complete world: Spare; Waiting, one too many
 	Unfit      []Note      `json:"unfit,omitempty"` // the nodes that have just reported that they are unfit
 	Text       string      `json:"text,omitempty"`
 	Leader     bool        `json:"leader,omitempty"` // this node leads: it prints for all
