@@ -22,9 +22,10 @@ type Torch struct {
 const debian = "/usr/bin/python3"
 
 // CurrentTorch returns the torch of LAUNCH_TEST_PYTHON, else of .venv, else it skips
-// the test.
+// the test, as it does with -short.
 func CurrentTorch(t testing.TB) Torch {
 	t.Helper()
+	long(t)
 	python, err := current()
 	if err != nil {
 		t.Skipf("needs a current torch: %v", err)
@@ -54,9 +55,18 @@ func current() (python string, err error) {
 	return python, err
 }
 
-// DebianTorch returns the torch of the package python3-torch, else it skips the test.
+// long skips a test that mostly waits for torch, with -short.
+func long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts torch, which -short leaves out")
+	}
+}
+
+// DebianTorch returns the torch of the package python3-torch, else it skips the test, as it does with -short.
 func DebianTorch(t testing.TB) Torch {
 	t.Helper()
+	long(t)
 	version, err := exec.Command(debian, "-c", "import torch; print(torch.__version__)").Output()
 	if err != nil {
 		t.Skip("needs torch, Debian's (package python3-torch) at least")
