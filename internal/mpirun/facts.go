@@ -31,7 +31,11 @@ type Facts struct {
 	Tmp    string   // a folder for a copy of it; removed with the shell
 	Gzip   bool     // gzip is there
 	Noexec []string // folders in which nothing can be executed
+	Full   []Full
 }
+
+// Full is a folder in which no file of 1 MiB can be made.
+type Full struct{ Dir, Said string }
 
 // Address is an address of an interface.
 type Address struct {
@@ -105,6 +109,8 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 			f.Tmp = v
 		case "gzip":
 			f.Gzip = true
+		case "room":
+			f.Full = append(f.Full, Full{Dir: v, Said: value(2)})
 		case "noexec":
 			f.Noexec = append(f.Noexec, v)
 		}

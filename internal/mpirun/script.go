@@ -93,6 +93,15 @@ launch_binary() {
 		trap - EXIT
 	done
 }
+launch_room() (
+	case $1 in /dev/shm) [ -d "$1" ] || exit 0;; esac
+	trap 'exit 1' HUP INT TERM PIPE
+	r=` + "`mktemp \"$1/launch-XXXXXXXXXX\" 2>&1`" + ` || { say room "$1	` + "`printf '%s' \"$r\" | flat`" + `"; exit; }
+	f=$r
+	trap 'rm -f "$f"' EXIT
+	r=` + "`dd if=/dev/zero of=\"$f\" bs=65536 count=16 2>&1`" + ` ||
+		say room "$1	` + "`printf '%s\\n' \"$r\" | head -n 1 | flat`" + `"
+)
 launch_daemon() {
 	p=` + "`command -v \"$1\" 2>/dev/null`" + `
 	[ -n "$p" ] && [ -x "$p" ] || return
@@ -144,4 +153,6 @@ say nofile "` + "`ulimit -n 2>/dev/null`" + `"
 say cores "` + "`nproc 2>/dev/null`" + `"
 say rdma "` + "`ls /sys/class/infiniband 2>/dev/null | flat`" + `"
 say addresses "` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
-	"echo \"$name $addr\"; done | flat`" + `"`
+	"echo \"$name $addr\"; done | flat`" + `"
+launch_room "${TMPDIR:-/tmp}"
+launch_room /dev/shm`

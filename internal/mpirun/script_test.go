@@ -102,3 +102,16 @@ func FuzzReadFacts(f *testing.F) {
 	f.Add("host\th1\nclock\t1.5\nprogram\ta\tfound\t/a\naddresses\teth0 10.0.0.1/8 x")
 	f.Fuzz(func(t *testing.T, text string) { ReadFacts(strings.Split(text, "\n")) })
 }
+
+// A folder in which no file can be made is named, and nothing remains in the others.
+func TestScriptNamesAFolderWithoutRoom(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	c := exec.Command("/bin/sh", "-s")
+	c.Stdin = strings.NewReader(Run{}.Script(Ask{}))
+	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/", "TMPDIR=" + none}
+	out, err := c.Output()
+	f, ok := ReadFacts(strings.Split(string(out), "\n"))
+	if err != nil || !ok || len(f.Full) == 0 || f.Full[0].Dir != none || f.Full[0].Said == "" {
+		t.Errorf("%v %v %q\n%s", err, ok, f.Full, out)
+	}
+}

@@ -110,7 +110,7 @@ func (f fault) judge(mpi string, o outcome, named bool) string {
 		return "late"
 	case f.quiet:
 		return ""
-	case !named:
+	case len(f.blamed()) > 0 && !named:
 		return "the host is not named"
 	case !slices.Contains(f.blamed(), "host1") && accused(o) != "":
 		return "it blames another host: " + accused(o)

@@ -91,6 +91,7 @@ func softwareFaults() []fault {
 			},
 			names: []string{},
 			says:  []string{"line end", "carriage", "Windows"},
+			only:  openMPI, // MPICH does not mind
 		},
 		{
 			name: "too few slots",

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	}
 	code := programs.Run(m, func(dir string) (err error) {
 		if len(asked) > 0 {
-			_ = flag.Set("test.parallel", "10") // which wait for minutes
+			_ = flag.Set("test.parallel", "4")
 		}
 		tools.launch, err = programs.Launch(dir)
 		return err

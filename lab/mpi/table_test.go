@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ type result struct {
 	Case, MPI, Side string
 	Whole           bool   // one world, of all ranks
 	Names           bool   // the host
-	Bad             string // what is wrong with launch's outcome
+	Bad             string // what was wrong with launch's outcome; the table judges anew
 }
 
 // results is the directory of the results: one file for each, so that sides and cases may be run apart.
@@ -74,6 +75,9 @@ func named(is bool) string {
 	return ""
 }
 
+// color matches what makes a word red at a terminal.
+var color = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 // words returns the last words of a plain start, and of launch the line that has the finding.
 func (r result) words() string {
 	lines := r.useful()
@@ -81,9 +85,11 @@ func (r result) words() string {
 		return "(nothing)"
 	}
 	said := lines[len(lines)-1]
-	if r.Side == launchSide {
-		if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "fail") }); i >= 0 {
-			said = strings.TrimPrefix(lines[i], "launch: ")
+	for _, line := range lines {
+		line = strings.TrimPrefix(color.ReplaceAllString(line, ""), "launch: ")
+		if r.Side == launchSide && (strings.HasPrefix(line, "fail ") || strings.HasPrefix(line, "warn ")) {
+			said = line
+			break
 		}
 	}
 	said = strings.ReplaceAll(strings.Join(strings.Fields(said), " "), "|", "\\|")
@@ -114,8 +120,10 @@ func printTable(w io.Writer) {
 				if words == "" && r.Side != "" {
 					words = r.words()
 				}
-				if r.Bad != "" {
-					row += " **" + r.Bad + "**"
+				if side == launchSide && r.Side != "" {
+					if bad := f.judge(mpi, r.outcome, r.Names); bad != "" {
+						row += " **" + bad + "**"
+					}
 				}
 			}
 			if words != "" {

@@ -100,7 +100,8 @@ func (h *Host) left() string {
 			out += h.Name + " runs " + line
 		}
 	}
-	for line := range strings.Lines(h.Sh("find /tmp /var/tmp /dev/shm /root /home /run -name '*launch*' 2>/dev/null ||:")) {
+	const find = "find /tmp /var/tmp /dev/shm /root /home /run -name '*launch*' 2>/dev/null ||:"
+	for line := range strings.Lines(h.Sh(find)) {
 		out += h.Name + " has " + line
 	}
 	return out

@@ -40,6 +40,9 @@ func Checks() []preflight.Check {
 			Doc: "A program or a directory that only this host has is not copied."},
 		{ID: "mpi.library", Title: "the program is one of this MPI, and finds its libraries",
 			Doc: "Under another MPI's mpirun each process is a world of its own, and all do the whole work."},
+		{ID: "mpi.room", Title: "each host has room for the temporary files of MPI",
+			Doc: "Open MPI's daemon keeps files in TMPDIR or /tmp, and ends where it cannot. Processes of one host share " +
+				"memory in /dev/shm; MPICH makes a file there in each process."},
 		{ID: "mpi.limits", Title: "the limits of the daemon's shell are the same on all hosts",
 			Doc: "The processes have the limits of that shell, and not those of a login. RDMA needs locked memory."},
 		{ID: "mpi.clock", Title: "the clocks of the hosts agree",

@@ -72,6 +72,11 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		{"no daemon", func(_ *Input, a *Answer) { a.Facts.Daemon = "" }, "mpi.daemon", finding.Fail, "there is no orted"},
 		{"another version", func(_ *Input, a *Answer) { a.Facts.Version = "mpirun (Open MPI) 4.1.8" }, "mpi.version",
 			finding.Fail, "another version"},
+		{"a full /tmp", func(_ *Input, a *Answer) {
+			a.Facts.Full = []mpirun.Full{{Dir: "/tmp", Said: "dd: error writing '/tmp/launch-x': No space left on device"}}
+		}, "mpi.room", finding.Fail, "can be made in /tmp"},
+		{"a full /dev/shm", func(_ *Input, a *Answer) { a.Facts.Full = []mpirun.Full{{Dir: "/dev/shm"}} }, "mpi.room",
+			finding.Warn, "can be made in /dev/shm"},
 		{"no way back", func(_ *Input, a *Answer) { a.Facts.Calls[0].Said = "bash: connect: Connection timed out" },
 			"mpi.call", finding.Fail, "cannot call this host back"},
 		{"no program", func(_ *Input, a *Answer) { a.Facts.Programs[0] = mpirun.Program{Word: "./a"} }, "mpi.program",
@@ -158,5 +163,20 @@ func TestMisspeltHost(t *testing.T) {
 	in.Known = []string{"localhost", "host2"}
 	if f := Judge(in).Report.Failed(); len(f) != 1 || f[0].Fix != "did you mean host2?" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// MPICH makes no files in /tmp, and its processes end without /dev/shm.
+func TestMPICHNeedsOtherRoom(t *testing.T) {
+	for dir, unfit := range map[string][]string{"/tmp": nil, "/dev/shm": {"h2"}} {
+		in := healthy()
+		in.Run.Forward = true
+		for i := range in.Answers {
+			in.Answers[i].Facts.Programs[0].MPI = "mpich"
+		}
+		in.Answers[2].Facts.Full = []mpirun.Full{{Dir: dir, Said: "No space left on device"}}
+		if v := Judge(in); !slices.Equal(v.Unfit, unfit) {
+			t.Errorf("%s: unfit %q, %+v", dir, v.Unfit, v.Report)
+		}
 	}
 }

@@ -132,6 +132,7 @@ func (j *judge) started(a Answer) {
 			See(a.Name, "%q", a.Before[0]).Breaking("the text is in the output of the job; some agents fail of it").
 			Do("in ~/.bashrc there, first: case $- in *i*) ;; *) return ;; esac"))
 	}
+	j.room(a)
 	f := a.Facts
 	if a.Local || j.Run.Daemon == "" {
 		return
@@ -151,6 +152,29 @@ func (j *judge) started(a Answer) {
 			Do("install the same version there, or name it for all hosts: mpirun --prefix DIR"))
 	}
 	j.called(a)
+}
+
+// room judges whether MPI can make its temporary files on a host. MPICH makes none in /tmp; Open MPI gives up
+// shared memory where it has no room.
+func (j *judge) room(a Answer) {
+	const shm = "/dev/shm"
+	hydra := j.Run.Forward
+	for _, full := range a.Facts.Full {
+		f := finding.Failf("no file of 1 MiB can be made in %s", full.Dir).
+			See(a.Name, "%s", cmp.Or(reason(full.Said), "no answer"))
+		switch {
+		case full.Dir == shm && !hydra:
+			f.Status = finding.Warn
+			f = f.Breaking("processes of that host do not share memory, or end when they use it")
+		case full.Dir == shm:
+			f = f.Breaking("the processes there end with a bus error")
+		case hydra:
+			continue
+		default:
+			f = f.Breaking("mpirun's daemon keeps its files there, and ends")
+		}
+		j.add("mpi.room", a.Name, f.Do("on it: df %[1]s; df -i %[1]s; grep ' %[1]s ' /proc/mounts", full.Dir))
+	}
 }
 
 // daemonFix says how the other hosts find the daemon.
