@@ -96,7 +96,7 @@ func (h *Host) left() string {
 	h.rig.t.Helper()
 	out := ""
 	for line := range strings.Lines(h.Sh("ps -eo args")) {
-		if strings.Contains(line, "launch") {
+		if strings.Contains(line, "launch") && !strings.Contains(line, "<defunct>") {
 			out += h.Name + " runs " + line
 		}
 	}
