@@ -69,6 +69,7 @@ func sightKinds() []kind {
 	missing.short, dropped.short, dropped.want.alone = false, false, nil
 	stops := meshKinds()[0]
 	stops.short = false
+	stops.want.state, stops.want.cause = "hung|open", "mesh.dropped|" // whose sockets they are is not to be seen
 	anyNode := func(k kind) kind { k.want.nodes = ""; return k }
 
 	user := lock.named("user-lock").aged().rights(aUser, as(aUser), "")
