@@ -153,7 +153,7 @@ func processes(n *node) (out []*parsed) {
 		if x.proc.Role != scene.Rank {
 			continue
 		}
-		for pid, hops := parents[x.proc.PID], 0; pid > 1 && hops < 16; pid, hops = parents[pid], hops+1 {
+		for pid, hops := parents[x.proc.PID], 0; pid > 0 && hops < 16; pid, hops = parents[pid], hops+1 {
 			if a := byPID[pid]; a != nil && a.proc.Role == scene.Agent {
 				x.keys = append(x.keys, a.keys...)
 				break

@@ -69,6 +69,7 @@ func sightKinds() []kind {
 	missing.short, dropped.short, dropped.want.alone = false, false, nil
 	stops := meshKinds()[0]
 	stops.short = false
+	stops.want.state, stops.want.cause = "hung|open", "mesh.dropped|" // whose sockets they are is not to be seen
 	anyNode := func(k kind) kind { k.want.nodes = ""; return k }
 
 	user := lock.named("user-lock").aged().rights(aUser, as(aUser), "")
@@ -78,7 +79,7 @@ func sightKinds() []kind {
 	fault := hangs("storage-mapped", "mapped", "rank.storage").state("hung|open").onPath(shard).struck(stopStorage)
 	fault = fault.small()
 	blind := hangs("blind", "blind", away+"|rank.gone").small()
-	blind.want.nodes, blind.want.lost = "", "the kernel did not answer"
+	blind.want.nodes = ""
 	blind.env = []string{"LONG=" + strings.Repeat("x", 20000)}
 	crowd := hangs("sixty-four-ranks", "sleep", "rank.before-init").by(env)
 	crowd.hosts, crowd.per, crowd.want.ranks, crowd.want.nodes = 1, 64, "37", "host0"

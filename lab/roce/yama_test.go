@@ -48,7 +48,7 @@ func (a *machineAgent) limitTracing(r *report) {
 	}
 }
 
-func TestTheDoctorNamesAStoppedRankUnderYama(t *testing.T) {
+func TestTheDoctorSaysWhatYamaHides(t *testing.T) {
 	s, _ := both(t, "launch doctor")
 	if s.Trouble != "" {
 		t.Fatal(s.Trouble)
@@ -78,6 +78,9 @@ func TestTheDoctorNamesAStoppedRankUnderYama(t *testing.T) {
 			!slices.Equal(a.Why[0].Ranks, []int{1}) {
 			t.Errorf("ptrace_scope %d: %s", scope, line)
 		}
-		t.Logf("ptrace_scope %d: %v", scope, got.Scenes)
+		why := fmt.Sprintf("yama's ptrace_scope is %d", scope)
+		if says := strings.Contains(fmt.Sprint(got.Scenes), why); says != (scope > 0) {
+			t.Errorf("ptrace_scope %d: it says %q: %t; all: %v", scope, why, says, got.Scenes)
+		}
 	}
 }
