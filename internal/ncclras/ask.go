@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -91,7 +92,7 @@ func exchange(conn net.Conn, in *bufio.Reader, command string) (string, error) {
 	}
 	line, err := in.ReadSlice('\n') // at most a buffer's size
 	switch {
-	case errors.Is(err, bufio.ErrBufferFull), errors.Is(err, io.EOF):
+	case errors.Is(err, bufio.ErrBufferFull), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "", ErrGarbage
 	}
 	return string(line), err
