@@ -63,11 +63,15 @@ func TestOfAJobThatUsesCPUTimeOnlyWhatTwoLooksFindIsSaid(t *testing.T) {
 	}
 	for _, v := range []verdict.Verdict{{Cause: "collective.mismatch", Sure: verdict.Certain, Ranks: []int{1}},
 		{Cause: "rank.failed", Sure: verdict.Likely}} {
-		if says(look(verdict.Hung, v), true) || says(look(verdict.Hung, v), true) {
-			t.Errorf("%s is said of ranks that compute", v.Cause)
+		for range 2 {
+			if says(look(verdict.Hung, v), true) {
+				t.Errorf("%s is said of ranks that compute", v.Cause)
+			}
 		}
 	}
-	if says(look(verdict.Open, stopped), true) || says(look(verdict.Open, stopped), true) {
-		t.Error("what is open is said of ranks that compute")
+	for range 2 {
+		if says(look(verdict.Open, stopped), true) {
+			t.Error("what is open is said of ranks that compute")
+		}
 	}
 }
