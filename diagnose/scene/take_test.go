@@ -55,6 +55,11 @@ func start(t *testing.T, cmd *exec.Cmd) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	// Start returns while the kernel still lays out the new image: its command line follows.
+	eventually(t, "a command line", func() bool {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
+		return err != nil || len(line) > 0
+	})
 	return cmd.Process.Pid
 }
 

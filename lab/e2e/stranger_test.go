@@ -50,7 +50,7 @@ func TestAStrangerGetsNothingFromTheStore(t *testing.T) {
 	}
 	for _, line := range c.lab.Hosts[0].Processes() {
 		if pid, args, _ := strings.Cut(line, " "); strings.HasPrefix(args, "launch") {
-			if mb := resident(t, pid, "VmRSS"); mb > 400 {
+			if mb := resident(t, pid, "VmRSS"); mb > 500 {
 				t.Errorf("%s has %d MB", args, mb)
 			}
 		}

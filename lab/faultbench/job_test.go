@@ -99,6 +99,16 @@ func jobFaults() []fault {
 		want: []string{"78 nodes", "75 nodes"},
 	}, {
 		group: "job", name: "one line has another script", ci: true,
+		inject: func(tr *trial) {
+			other := filepath.Join(tr.sick.Dir(), "eval.py")
+			if err := os.WriteFile(other, []byte("print('eval')\n"), 0o644); err != nil {
+				tr.t.Fatal(err)
+			}
+			tr.sick.line = torchrun(tr, other)
+		},
+		want: []string{"same.command"},
+	}, {
+		group: "job", name: "one line has other arguments of the one script", runs: true, ci: true,
 		inject: func(tr *trial) { tr.sick.line = torchrun(tr, tools.script, "--lr", "0.5") },
 		want:   []string{"same.command"},
 	}, {

@@ -5,12 +5,12 @@ func loginFaults() []fault {
 	locked := func(tr *trial) { tr.Hosts[sick].Sh("rm /home/user/.ssh/authorized_keys") }
 	return []fault{
 		{
-			name: "a host key that is not known, at a terminal", short: "Open MPI 4.1",
+			name:   "a host key that is not known, at a terminal",
 			inject: func(tr *trial) { forget(tr); tr.tty = true },
 			says:   []string{"host key"},
 		},
 		{
-			name:   "a host key that is not known, without a terminal",
+			name: "a host key that is not known, without a terminal", short: "Open MPI 4.1",
 			inject: forget,
 			says:   []string{"host key"},
 		},

@@ -250,7 +250,7 @@ func (c *cluster) batchAlone(t *testing.T) {
 	s := ended{out: c.batch(t, launch+" "+c.in("show")+"; echo status $?; "+launch+" --nnodes 1 "+c.in("show"), "-N2",
 		"--ntasks-per-node=1")}
 	s.says(t, "status 78", "srun did not start this process: it would start one node",
-		"srun --ntasks-per-node=1 launch "+c.in("show"), "\nrank  of ,  of  on ") // one node: its environment stays as it is
+		"srun --ntasks-per-node=1 launch "+c.in("show"), "\nrank 0 of 1, 0 of 1 on ")
 }
 
 // In salloc's shell the same; and mpirun finds the nodes of the allocation itself.

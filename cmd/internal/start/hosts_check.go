@@ -107,6 +107,7 @@ func (s *Start) members(ctx context.Context, a asked, unfit []string) (out []*me
 		seen[f.Machine] = true
 		all[i] = &member{Session: a.sessions[i], answer: h, program: f.Self, store: s.reachedAt(h)}
 	}
+	meet(all)
 	remote.Each(len(all), askAtOnce, func(i int) {
 		m := all[i]
 		if m == nil || m.program != "" {
@@ -120,6 +121,17 @@ func (s *Start) members(ctx context.Context, a asked, unfit []string) (out []*me
 		m.lost = place(ctx, by, m, packed)
 	})
 	return slices.DeleteFunc(all, func(m *member) bool { return m == nil })
+}
+
+// meet gives this host's own member the address at which another one has reached it: its calls to itself get
+// through at any, also at one of docker0, which the others do not reach.
+func meet(all []*member) {
+	other := slices.IndexFunc(all, func(m *member) bool { return m != nil && !m.answer.Local })
+	for _, m := range all {
+		if m != nil && m.answer.Local && other >= 0 {
+			m.store = all[other].store
+		}
+	}
 }
 
 // reachedAt returns the address of this host at which a host has reached it.
