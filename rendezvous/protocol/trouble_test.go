@@ -77,7 +77,8 @@ func (w *walk) wipe() {
 	}
 	// What only the lost store knew is gone: a run is not over for a node of it that has not heard of the end.
 	for _, p := range w.procs {
-		if ep := p.n.Epoch(); !p.ended && p.run != "" && (ep.Run != p.run || ep.State != Over) {
+		ep := p.n.Epoch()
+		if unheard := ep.Run == p.run && ep.State == Started; !p.ended && p.started && unheard && p.n.Up() && !p.cut {
 			delete(w.over, p.run)
 		}
 	}
