@@ -13,8 +13,8 @@ import (
 func (a *app) startFlags() []cli.Flag {
 	f := a.flags
 	return slices.Concat(
-		[]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.job, f.addr, f.masterPort, f.portRange,
-			f.storeHost},
+		[]cli.Flag{f.store, f.nnodes, f.spares, f.nodeRank, f.role, f.after, f.job, f.addr, f.masterPort,
+			f.portRange, f.storeHost},
 		f.etcd(),
 		[]cli.Flag{f.skip, f.only, f.warnOnly, f.dropUnfit, f.allPairs, f.threshold, f.checkDir, f.bench},
 		[]cli.Flag{
@@ -42,7 +42,8 @@ func (f *flags) etcd() []cli.Flag { return []cli.Flag{f.storeCA, f.storeCert, f.
 
 // identity returns the flags for this node's place in the job.
 func (f *flags) identity() []cli.Flag {
-	return []cli.Flag{f.store, f.nnodes, f.nodeRank, f.job, f.addr, f.masterPort, f.storeHost, f.keepRdzv, f.as}
+	return []cli.Flag{f.store, f.nnodes, f.nodeRank, f.role, f.job, f.addr, f.masterPort, f.storeHost, f.keepRdzv,
+		f.as}
 }
 
 // subcommands returns launch's subcommands with their flags. Any other first word is the command to run.

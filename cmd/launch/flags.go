@@ -33,7 +33,7 @@ type flags struct {
 	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost  cli.Flag
 	skip, only, warnOnly, dropUnfit, allPairs, threshold, checkDir, bench, local  cli.Flag
 	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun cli.Flag
-	readAhead, openStore                                                          cli.Flag
+	readAhead, openStore, role, after                                             cli.Flag
 	textfile, interval, html, watch, svg, record, from, format, explain, json     cli.Flag
 	server, client, benchPort, rails, streams, full, tcp, memory, force, history  cli.Flag
 	storeCA, storeCert, storeKey, storeUser                                       cli.Flag
@@ -107,6 +107,10 @@ func (f *flags) declareJob(m maker) {
 		&o.Spares)
 	f.nodeRank = m.str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; default: from the scheduler, or by arrival",
 		&o.NodeRank)
+	f.role = m.str(grpJob, "role", "NAME", "this node's part in a job whose nodes run different commands; --nnodes "+
+		"counts the nodes of all roles, and each role is a world of its own", &o.Role)
+	f.after = m.list(grpJob, "after", "ROLE:PORT",
+		"start the command once every node of ROLE listens on PORT (comma list)", &o.After)
 	f.job = m.str(grpJob, "job", "ID", "the job's name; default: from --rdzv-id, the scheduler, or the store's address",
 		&o.Job)
 	f.addr = m.str(grpJob, "addr", "ADDR",

@@ -24,7 +24,42 @@ func TestMain(m *testing.M) {
 	}
 	testscript.Main(m, map[string]func(){
 		"launch": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+		"serve":  func() { os.Exit(serve(os.Args[1], os.Args[2])) },
+		"call":   func() { os.Exit(call(os.Args[1])) },
 	})
+}
+
+// serve greets the first callers at an address, as many as asked for, and ends: a program that a stray connection
+// would break. One that says nothing is such a connection.
+func serve(at, callers string) int {
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	n, _ := strconv.Atoi(callers)
+	for range n {
+		c, err := l.Accept()
+		if err != nil {
+			return 1
+		}
+		said, _ := io.ReadAll(c)
+		fmt.Printf("%q called\n", said)
+		c.Close()
+	}
+	return 0
+}
+
+// call calls what serve serves, once: nobody is to be refused.
+func call(at string) int {
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Fprint(c, "reader")
+	c.Close()
+	return 0
 }
 
 // TestScript runs launch as a user does, with every subcommand and exit status.

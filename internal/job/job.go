@@ -61,6 +61,9 @@ type Job struct {
 	Addr  setting.Value[string] `json:"addr"`
 	Hosts []string              `json:"hosts,omitempty"` // the scheduler's node list, in index order
 	Tasks Tasks                 `json:"tasks,omitzero"`  // this process among several tasks of a node
+	// Role is this node's part in a job whose nodes run different lines. Unset: all nodes are alike.
+	Role  setting.Value[string] `json:"role,omitzero"`
+	After []After               `json:"after,omitempty"` // what this node waits for before its command starts
 	// Step is Slurm's name of this node, where the nodes are those of a Slurm step; else "".
 	Step string `json:"step,omitempty"`
 
@@ -94,6 +97,8 @@ type Flags struct {
 	Addr       setting.Value[string]
 	MasterPort setting.Value[string]
 	As         setting.Value[string] // "torchrun": the command is a script that calls torchrun
+	Role       setting.Value[string]
+	After      []string // ROLE:PORT
 	KeepRdzv   bool
 }
 

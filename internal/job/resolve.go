@@ -95,14 +95,14 @@ func (r *resolver) identity() error {
 	r.id()
 	r.rest()
 	r.unknownLauncher()
-	return nil
+	return r.role()
 }
 
 // mpirun resolves an mpirun line. It runs once, on the head node, and starts the
 // processes on the other nodes itself: there is no rendezvous.
 func (r *resolver) mpirun() {
 	var unused []string
-	for _, v := range []setting.Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store} {
+	for _, v := range []setting.Value[string]{r.in.Flags.NNodes, r.in.Flags.NodeRank, r.in.Flags.Store, r.in.Flags.Role} {
 		if v.Set {
 			unused = append(unused, claim(v).String())
 		}

@@ -21,10 +21,14 @@ const (
 // View returns what a listener shows of its node to a caller at an address; nil: nothing.
 type View func(ctx context.Context, caller netip.Addr) []byte
 
-// Show makes the listener answer opShow by view from now on, and no datagram any more: the checks of the start are
-// over, and the port remains for launch doctor.
-func (s *Listener) Show(view View) {
+// Ear returns how programs listen on a TCP port of a listener's node, to a caller at an address.
+type Ear func(ctx context.Context, caller netip.Addr, port int) Hearing
+
+// Show makes the listener answer opShow by view and opPort by ear from now on, and no datagram any more: the checks of
+// the start are over, and the port remains for launch doctor, and for nodes that wait until this one listens.
+func (s *Listener) Show(view View, ear Ear) {
 	s.echo.close()
+	s.ear.Store(&ear)
 	s.view.Store(&view)
 }
 
@@ -46,21 +50,12 @@ func (s *Listener) show(c net.Conn) bool {
 
 // Look asks a listener with a given ID what its node shows (errors: CauseOf).
 func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) ([]byte, error) {
-	raw, err := dial(ctx, to, netip.Addr{})
+	ctx, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	c, err := meet(ctx, to, keys, id)
 	if err != nil {
 		return nil, err
 	}
-	defer raw.Close()
-	defer context.AfterFunc(ctx, func() { raw.Close() })()
-	_ = raw.SetDeadline(time.Now().Add(greetBudget))
-	c, g, err := greet(raw, keys)
-	if err == nil && g.id != id {
-		err = errNotAPeer
-	}
-	if err != nil {
-		return nil, &failure{talking(ctx, err), fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
-	}
-	_ = raw.SetDeadline(time.Now().Add(showBudget))
 	if _, err = c.Write([]byte{opShow}); err == nil {
 		var n [4]byte
 		if _, err = io.ReadFull(c, n[:]); err == nil {
@@ -68,6 +63,26 @@ func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 		}
 	}
 	return nil, &failure{talking(ctx, err), fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
+}
+
+// meet calls a listener with a given ID that shows what its node sees. The connection ends with ctx.
+func meet(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (net.Conn, error) {
+	raw, err := dial(ctx, to, netip.Addr{})
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, func() { raw.Close() })
+	_ = raw.SetDeadline(time.Now().Add(greetBudget))
+	c, g, err := greet(raw, keys)
+	if err == nil && g.id != id {
+		err = errNotAPeer
+	}
+	if err != nil {
+		raw.Close()
+		return nil, &failure{talking(ctx, err), fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+	}
+	_ = raw.SetDeadline(time.Now().Add(showBudget))
+	return c, nil
 }
 
 // readShown reads an answer of n bytes, without room for more than has arrived.

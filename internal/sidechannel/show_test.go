@@ -13,9 +13,11 @@ import (
 	"time"
 )
 
+func deaf(context.Context, netip.Addr, int) Hearing { return Deaf }
+
 // shows makes a listener answer with a text.
 func shows(l *Listener, text string) {
-	l.Show(func(context.Context, netip.Addr) []byte { return []byte(text) })
+	l.Show(func(context.Context, netip.Addr) []byte { return []byte(text) }, deaf)
 }
 
 func TestShowAnswersWithAndWithoutASecret(t *testing.T) {
@@ -29,7 +31,7 @@ func TestShowAnswersWithAndWithoutASecret(t *testing.T) {
 			}
 			from := make(chan netip.Addr, 1)
 			large := bytes.Repeat([]byte("scene"), MaxShown/5)
-			l.Show(func(_ context.Context, caller netip.Addr) []byte { from <- caller; return large })
+			l.Show(func(_ context.Context, caller netip.Addr) []byte { from <- caller; return large }, deaf)
 			got, err := Look(t.Context(), to, tc.here, l.id)
 			if err != nil || !bytes.Equal(got, large) {
 				t.Fatalf("%d bytes, %v", len(got), err)
@@ -50,7 +52,7 @@ func TestShowAnswersWithAndWithoutASecret(t *testing.T) {
 
 func TestShowTellsNothingWithoutTheSecret(t *testing.T) {
 	l, to := listen(t, keys(t, "0123456789abcdef").Server())
-	l.Show(func(context.Context, netip.Addr) []byte { t.Error("a caller without the secret is shown"); return nil })
+	l.Show(func(context.Context, netip.Addr) []byte { t.Error("a caller without the secret is shown"); return nil }, deaf)
 	for name, k := range map[string]*tls.Config{"none": nil, "another": keys(t, "fedcba9876543210").Client()} {
 		if got, err := Look(t.Context(), to, k, l.id); CauseOf(err) != Token || got != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -60,7 +62,7 @@ func TestShowTellsNothingWithoutTheSecret(t *testing.T) {
 
 func TestShowRefusesAnswersThatAreTooLong(t *testing.T) {
 	l, to := listen(t, nil)
-	l.Show(func(context.Context, netip.Addr) []byte { return make([]byte, MaxShown+1) })
+	l.Show(func(context.Context, netip.Addr) []byte { return make([]byte, MaxShown+1) }, deaf)
 	if got, err := Look(t.Context(), to, nil, l.id); err != nil || len(got) > 0 {
 		t.Errorf("%d bytes, %v; want none", len(got), err)
 	}
@@ -105,7 +107,7 @@ func TestShowClosesTheEchoAndCloseEndsAViewThatWaits(t *testing.T) {
 	l, to := listen(t, nil)
 	udp := net.UDPAddrFromAddrPort(netip.AddrPortFrom(lo, l.echo.port))
 	begun := make(chan struct{})
-	l.Show(func(ctx context.Context, _ netip.Addr) []byte { close(begun); <-ctx.Done(); return nil })
+	l.Show(func(ctx context.Context, _ netip.Addr) []byte { close(begun); <-ctx.Done(); return nil }, deaf)
 	if c, err := net.ListenUDP("udp", udp); err != nil {
 		t.Errorf("the port of the datagrams is still taken: %v", err)
 	} else {

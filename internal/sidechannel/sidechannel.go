@@ -34,6 +34,7 @@ type Listener struct {
 	echo  *echo // nil: there is no UDP socket
 	now   func() time.Time
 	view  atomic.Pointer[View] // nil before Show
+	ear   atomic.Pointer[Ear]  // nil before Show
 }
 
 // Listen opens a listener on a free port, TCP and UDP. keys is nil without a secret. It answers every
@@ -207,6 +208,8 @@ func (s *Listener) measure(c net.Conn) bool {
 			}
 		case opShow:
 			return s.show(c)
+		case opPort:
+			return s.hear(c)
 		default:
 			return true
 		}

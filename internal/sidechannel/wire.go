@@ -21,6 +21,8 @@ import (
 //	listener  n, then its text about itself     2 + n bytes
 //	caller    opShow                            after the start, with Show
 //	listener  n, then what its node sees        4 + n bytes
+//	caller    opPort, port                      3 bytes, after the start, with Show
+//	listener  how programs listen there         1 byte, a Hearing
 //
 // The words differ by side, so that an echo service is not taken for a peer.
 const (
@@ -37,6 +39,7 @@ const (
 	opBulk  = 'b'
 	opAbout = 'a'
 	opShow  = 's'
+	opPort  = 'p'
 
 	maxID = 64
 	// MaxAbout is the limit of a listener's text about itself: with the greeting it is two packets.

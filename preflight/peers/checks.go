@@ -48,6 +48,10 @@ func nodeChecks() []preflight.Check {
 		Doc: "Without RDMA, NCCL and Gloo use the network of the nodes' addresses. Where each node also has one that is at " +
 			"least twice as fast, the nodes call each other there, and use it if every call gets through.",
 	}, {
+		ID: "same.role", Title: "the roles of the nodes go together (--role, --after)",
+		Doc: "Either all nodes have a role, or none. A role that a node waits for must be there, and must not wait for " +
+			"that node's.",
+	}, {
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
 		Doc: "Programs that split work by node go wrong where the ranks are unevenly spread.",
 	}, {

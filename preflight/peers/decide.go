@@ -32,6 +32,8 @@ type Post struct {
 	Script   string         `json:"script,omitempty"`   // a digest of the script
 	Restarts string         `json:"restarts,omitempty"` // --restarts
 	Step     string         `json:"step,omitempty"`     // the scheduler's name of the node
+	Role     string         `json:"role,omitempty"`     // --role
+	After    []string       `json:"after,omitempty"`    // the roles that it waits for before its command starts
 	Loads    Loads          `json:"loads,omitzero"`
 	Traits   Traits         `json:"traits,omitzero"`
 	// Constants are the settings that must be the same on all nodes, by name, with the
@@ -85,12 +87,14 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
 	for _, c := range comparisons(thresholds) {
-		for _, v := range c.of(posts) {
-			if skipped(v.Finding) {
-				continue
-			}
-			if d.Findings = append(d.Findings, v.Finding); v.Status == finding.Fail {
-				d.Unfit = append(d.Unfit, v.unfit...)
+		for _, part := range c.parts(posts) {
+			for _, v := range c.of(part) {
+				if skipped(v.Finding) {
+					continue
+				}
+				if d.Findings = append(d.Findings, v.Finding); v.Status == finding.Fail {
+					d.Unfit = append(d.Unfit, v.unfit...)
+				}
 			}
 		}
 	}
@@ -105,6 +109,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 type comparison struct {
 	id      string
 	compare func([]Post) []judged
+	apart   bool // nodes of other roles run other commands: they are not compared
 }
 
 // comparisons returns all, in the order in which their findings are printed.
@@ -112,10 +117,10 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
-	return []comparison{{"peer.reach", compareCalls}, {"peer.fast", compareFast}, {"peer.name", compareNames},
-		{"peer.clock", clocks},
-		{"same.command", compareLines}, {"same.script", compareScripts}, {"same.gpu.owner", compareTraits},
-		{"same.nccl", compareLoads}, {"same.env", compareConstants}}
+	return []comparison{{"same.role", compareRoles, false}, {"peer.reach", compareCalls, false},
+		{"peer.fast", compareFast, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
+		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
+		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
 }
 
 // of compares, and is a skip where the comparison panics: what one node posts ends no start.
@@ -187,7 +192,7 @@ func compareLines(posts []Post) (out []judged) {
 		if stray || c.id == "same.restarts" {
 			f.Status = finding.Fail
 			// node rank 0 mostly hosts the store
-			unfit = ranksIn(slices.DeleteFunc(gs, func(g group) bool { return g.nodes[0].Rank == 0 }))
+			unfit = ranksIn(slices.DeleteFunc(gs, func(g group) bool { return g.nodes[0].Rank == posts[0].Rank }))
 		}
 		out = append(out, judged{f, unfit})
 	}

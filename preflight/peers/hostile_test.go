@@ -29,7 +29,7 @@ func TestTheRankOfAPostIsThatOfItsKey(t *testing.T) {
 }
 
 func TestAComparisonThatPanicsIsASkip(t *testing.T) {
-	got := comparison{"same.script", func([]Post) []judged { panic("index out of range") }}.of(nil)
+	got := comparison{"same.script", func([]Post) []judged { panic("index out of range") }, false}.of(nil)
 	if len(got) != 1 || got[0].Status != finding.Skip || got[0].ID != "same.script" {
 		t.Errorf("got %+v", got)
 	}

@@ -36,11 +36,12 @@ func cleanAll(texts []string) {
 
 // Clean makes the texts of a member printable.
 func (m *Member) Clean() {
-	clean(&m.ID, (*string)(&m.Vouch), &m.Host, &m.Machine, &m.Started, &m.Phase, &m.Run, &m.Stands, &m.Bench, &m.Left)
+	clean(&m.ID, (*string)(&m.Vouch), &m.Host, &m.Machine, &m.Started, &m.Phase, &m.Run, &m.Stands, &m.Bench, &m.Role,
+		&m.Left)
 }
 
 // Clean makes the texts of a partner printable.
-func (p *Partner) Clean() { clean(&p.ID, &p.Name) }
+func (p *Partner) Clean() { clean(&p.ID, &p.Name, &p.Role) }
 
 // Clean makes the texts of a place and of its partners printable.
 func (p *Place) Clean() {

@@ -14,11 +14,18 @@ type Partner struct {
 	Addr  netip.Addr   `json:"addr,omitzero"`   // for its peers
 	Addrs []netip.Addr `json:"addrs,omitempty"` // as Member.Addrs
 	Peer  int          `json:"peer,omitempty"`  // port of its side channel
+	// Role is as in Member. Port is Member.Port, where the node has a role: its role may have the job's own store there.
+	Role string `json:"role,omitempty"`
+	Port int    `json:"port,omitempty"`
 }
 
 // Partner returns the member as other nodes call it.
 func (m Member) Partner(rank int) Partner {
-	return Partner{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer}
+	p := Partner{Rank: rank, ID: m.ID, Name: m.Name(), Addr: m.Addr, Addrs: m.Addrs, Peer: m.Peer, Role: m.Role}
+	if p.Role != "" {
+		p.Port = m.Port
+	}
+	return p
 }
 
 // Seated returns the places of the members in rank order, each with its partners.

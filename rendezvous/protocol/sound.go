@@ -13,8 +13,12 @@ const MaxNodes = 1<<20 + 1
 func (m Member) Sound() bool {
 	port := func(p int) bool { return p >= 0 && p < 1<<16 }
 	return m.Index >= -1 && m.Index < MaxNodes && m.Size > 0 && number(m.Size) && number(m.Min) && m.Min <= m.Size &&
-		m.Spares >= 0 && m.Restarts >= 0 && m.Epoch >= 0 && port(m.Port) && port(m.Peer) && m.Patience >= 0
+		m.Spares >= 0 && m.Restarts >= 0 && m.Epoch >= 0 && port(m.Port) && port(m.Peer) && m.Patience >= 0 &&
+		len(m.Role) <= maxRole
 }
+
+// maxRole is the length of the longest name of a role that is read, in bytes.
+const maxRole = 64
 
 func number(n int) bool { return n >= 0 && n < MaxNodes }
 
@@ -42,7 +46,7 @@ func (p Place) Sound() bool {
 			return false
 		}
 	}
-	return number(p.Rank)
+	return number(p.Rank) && p.Port >= 0 && p.Port < 1<<16 && len(p.Role) <= maxRole
 }
 
 // Sound returns whether a node can have written this note.

@@ -38,6 +38,7 @@ type Member struct {
 	Port  int          `json:"port"`            // the candidate for the job's own store, held open there
 	Peer  int          `json:"peer,omitempty"`  // port of its side channel
 	First bool         `json:"first,omitempty"` // it hosts the store: without indexes it becomes rank 0
+	Role  string       `json:"role,omitempty"`  // its part in a job whose nodes run different lines
 
 	Machine string    `json:"machine,omitempty"` // boot id and PID namespace: the scope of PID
 	PID     int       `json:"pid"`

@@ -211,9 +211,10 @@ func (c *Client) Round(ctx context.Context, name string, mine []byte, budget tim
 	}
 }
 
-// Go reports to the other nodes that this node starts; on the store host it waits for their reports.
-func (c *Client) Go(ctx context.Context) error {
-	_, err := ask[none](ctx, c, callLimit, "Go", none{})
+// Go reports to the other nodes that this node starts; on the store host it waits for their reports. host is the node
+// whose command hosts the job's own store; other nodes wait until nothing of launch answers at its port.
+func (c *Client) Go(ctx context.Context, host rendezvous.Partner) error {
+	_, err := ask[none](ctx, c, callLimit, "Go", host)
 	return err
 }
 

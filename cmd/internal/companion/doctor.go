@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/diagnose/scene"
+	"launch/internal/process"
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
@@ -73,7 +74,7 @@ func (d *doctor) begin(ctx context.Context, w *rendezvous.World) {
 	d.known = nil
 	d.mu.Unlock()
 	d.world.Store(w)
-	l.Show(d.shown)
+	l.Show(d.shown, d.heard)
 	context.AfterFunc(ctx, func() {
 		d.world.CompareAndSwap(w, nil)
 		l.Close()
@@ -113,6 +114,23 @@ func (d *doctor) shown(ctx context.Context, caller netip.Addr) []byte {
 		return nil // without a secret only the job's own addresses are answered
 	}
 	return pack(d.look(ctx))
+}
+
+// heard answers another node of the world that waits until this one listens on a port. That there is an
+// answer, also about port 0, says that the run has begun here.
+func (d *doctor) heard(ctx context.Context, caller netip.Addr, port int) sidechannel.Hearing {
+	w := d.world.Load()
+	if w == nil || port == 0 || d.p.tls == nil && !d.member(ctx, caller) {
+		return sidechannel.Deaf
+	}
+	proc := os.DirFS("/proc")
+	if at, err := process.Listener(proc, netip.AddrPortFrom(w.Self.Addr, uint16(port))); err == nil && at != "" {
+		return sidechannel.Listens
+	}
+	if on, err := process.Listening(proc, port); err == nil && on {
+		return sidechannel.Elsewhere
+	}
+	return sidechannel.Deaf
 }
 
 // member reports whether an address is that of a node of this world.

@@ -258,7 +258,7 @@ func nodeOf(t *testing.T, token secret.Token, self netip.Addr, known ...rendezvo
 	w := &rendezvous.World{Rank: 1, Self: rendezvous.Member{Addr: self}}
 	p.doctor.known = known
 	p.doctor.world.Store(w)
-	l.Show(p.doctor.shown)
+	l.Show(p.doctor.shown, p.doctor.heard)
 	n := rendezvous.Partner{Name: "host0", Rank: 1, ID: "id", Addr: lo, Peer: l.Port()}
 	return p.doctor, n
 }

@@ -3,6 +3,7 @@ package companion
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -72,8 +73,9 @@ func (p *companion) readAhead() {
 	}
 }
 
-// Go reports that this node starts. Rank 0 then holds its port until the job's own store listens there.
-func (p *companion) Go(none, *none) (err error) {
+// Go reports that this node starts. The host of the job's own store holds its port until that listens. The other nodes
+// wait until the door at that port is shut: their command would take it for the store.
+func (p *companion) Go(host rendezvous.Partner, _ *none) (err error) {
 	defer p.call(&err)()
 	p.quiet()
 	if err = p.session.Start(p.ctx); err != nil {
@@ -87,12 +89,45 @@ func (p *companion) Go(none, *none) (err error) {
 	if p.spec.Torchrun {
 		p.wg.Go(func() { w.watchRanks(ctx) })
 	}
-	if port := p.port; p.world.Rank == 0 {
+	if port := p.port; host.Rank == p.world.Rank {
 		p.wg.Go(func() { p.awaitStore(ctx, port) })
 	} else {
 		port.Close()
+		p.awaitQuiet(ctx, host)
 	}
 	return nil
+}
+
+// A host of the job's own store hears of the start as soon as the others; a busy one takes longer to shut its door.
+const (
+	quietBudget = 5 * time.Second
+	quietPause  = 2 * time.Millisecond
+)
+
+// awaitQuiet waits until the companion of a node has begun its run, and has shut its door before.
+func (p *companion) awaitQuiet(ctx context.Context, host rendezvous.Partner) {
+	ctx, cancel := context.WithTimeout(ctx, quietBudget)
+	defer cancel()
+	for pause := quietPause; ; pause = min(2*pause, 100*time.Millisecond) {
+		_, err := p.hear(ctx, host, 0)
+		if err == nil || sidechannel.CauseOf(err) == sidechannel.Refused { // its command has ended already
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hear asks a node whether a program listens there on a port.
+func (p *companion) hear(ctx context.Context, n rendezvous.Partner, port int) (sidechannel.Hearing, error) {
+	var keys *tls.Config
+	if k := p.spec.Token.Keys(p.spec.Job); k != nil {
+		keys = k.Client()
+	}
+	return sidechannel.Hear(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), keys, n.ID, port)
 }
 
 // awaitStore releases the port once the job's own store has it.
@@ -151,7 +186,7 @@ func (p *companion) openSideChannel(self *rendezvous.Member) (err error) {
 // preferred. last is the port of the start before, which is the last choice.
 func (p *companion) hold(s *Spec, self *rendezvous.Member, last int) (err error) {
 	switch {
-	case !s.Fixed || !s.Embedded && self.Index < 0:
+	case !s.Fixed || !s.Embedded && self.Index < 0 || self.Role != "":
 		p.port, err = masterport.Pick(s.Port, last, s.Low, s.High)
 	case self.Index > 0 || self.Index < 0 && !self.First:
 		p.port, err = masterport.Pick(0, s.Port, s.Low, s.High)

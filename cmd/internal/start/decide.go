@@ -70,7 +70,7 @@ func (s *Start) post(checking bool) peers.Post {
 	p := peers.Post{
 		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
 		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
-		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step,
+		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
@@ -106,7 +106,7 @@ func (s *Start) options() preflight.Options {
 
 // call calls the other nodes, and looks up their names unless the name servers are known not to answer.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
-	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv}
+	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv && !s.Job.Role.Set}
 	if keys := s.Opt.Token.Keys(s.Job.ID.V); keys != nil {
 		c.Keys = keys.Client()
 	}
@@ -127,25 +127,32 @@ func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	return c.Make(ctx, *s.World, partners)
 }
 
-// everyone learns the addresses of all nodes, if the plan needs them: only TensorFlow's variable has them.
+// everyone learns of all nodes, if the plan needs them: for TensorFlow's variable, and where nodes have roles.
 func (s *Start) everyone(ctx context.Context) error {
-	s.all = nil
-	if !slices.Contains(s.Job.Uses, "tensorflow") {
+	s.all, s.roles = nil, nil
+	if !slices.Contains(s.Job.Uses, "tensorflow") && !s.Job.Role.Set {
 		return nil
 	}
 	all, err := s.comp.Everyone(ctx, s.Opt.JoinTimeout)
+	if s.roles = rolesOf(all); s.Job.Role.Set {
+		all = s.roles[s.Job.Role.V]
+	}
 	s.all = finding.Map(all, func(p rendezvous.Partner) netip.Addr { return p.Addr })
 	return err
 }
 
-// world returns what the wrapped command needs of the joined world.
+// world returns what the wrapped command needs of the joined world: with roles, of the nodes of its own.
 func (s *Start) world() launcher.World {
 	w, m := s.World, s.World.Master
-	return launcher.World{
+	out := launcher.World{
 		Job: w.Job, RunID: w.RunID, Nodes: launcher.Known(w.Size), NodeRank: launcher.Known(w.Rank),
 		MasterAddr: m.Addr.String(), MasterPort: launcher.Known(m.Port), Addr: w.Self.Addr.String(), KeepRdzv: s.Opt.KeepRdzv,
 		Task: task(s.Job.Tasks),
 	}
+	if s.Job.Role.Set {
+		s.narrow(&out)
+	}
+	return out
 }
 
 // alone returns the world of one node.
@@ -166,6 +173,9 @@ func (s *Start) plan(w launcher.World, addr netip.Addr) (err error) {
 		}
 	} else {
 		in.World.Nodes, in.World.Rank, in.World.Addr, in.World.All = w.Nodes.V, w.NodeRank.V, addr, s.all
+		if s.World != nil { // nodes of other roles count: data goes to them, too
+			in.World.Nodes = s.World.Size
+		}
 		if master, err := netip.ParseAddr(w.MasterAddr); err == nil {
 			in.World.Master = netip.AddrPortFrom(master, uint16(w.MasterPort.V))
 		}

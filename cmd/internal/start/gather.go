@@ -91,7 +91,7 @@ func (s *Start) obeyDecision(context.Context) error {
 // release follows the decision that all start. The other nodes follow it already, so only a signal or a
 // newer process in its place stops this node.
 func (s *Start) release(ctx context.Context) error {
-	err := s.comp.Go(ctx)
+	err := s.comp.Go(ctx, s.masterNode())
 	if newer, replaced := errors.AsType[*rendezvous.SupersededError](err); replaced {
 		return newer
 	}

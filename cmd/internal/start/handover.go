@@ -48,6 +48,7 @@ func (s *Start) execute(context.Context) error {
 func (s *Start) commandFor(w launcher.World, plan envgen.Plan) (err error) {
 	s.Plan = plan
 	s.Command, err = s.Job.Line.Command(w, plan, handoff.Environ())
+	s.Command.Set = append(s.Command.Set, s.roleVars()...)
 	return err
 }
 

@@ -70,7 +70,8 @@ type Start struct {
 
 	decision peers.Decision
 	measured *measure.Result
-	all      []netip.Addr // the addresses of all nodes, where the plan needs them
+	all      []netip.Addr                    // the addresses of all nodes, of this node's role, where the plan needs them
+	roles    map[string][]rendezvous.Partner // the nodes of each role, in rank order
 }
 
 // stage is one step of a run: it reads what earlier stages wrote, and writes its own part.
@@ -99,11 +100,14 @@ func (s *Start) byKind(ctx context.Context) error {
 	case !several:
 		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).handOver)
 	case again:
-		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).supervise)
+		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
+			(*Start).awaitRoles, (*Start).supervise)
 	case s.endsHung():
-		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).guard)
+		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
+			(*Start).awaitRoles, (*Start).guard)
 	default:
-		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release, (*Start).handOver)
+		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
+			(*Start).awaitRoles, (*Start).handOver)
 	}
 	return s.do(ctx, node...)
 }

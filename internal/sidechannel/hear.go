@@ -1,0 +1,64 @@
+package sidechannel
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// Hearing says how programs listen on a TCP port of a node.
+type Hearing byte
+
+// The answers about a port.
+const (
+	Deaf      Hearing = 'n' // no program listens there
+	Listens   Hearing = 'y' // one listens, at the address that the node's peers call
+	Elsewhere Hearing = 'e' // one listens, at other addresses only: at loopback, as a rule
+)
+
+var errHearing = errors.New("an unknown answer")
+
+// hear answers a caller that asks about a port.
+func (s *Listener) hear(c net.Conn) bool {
+	var port [2]byte
+	if _, err := io.ReadFull(c, port[:]); err != nil {
+		return true
+	}
+	ear := s.ear.Load()
+	if ear == nil {
+		return true
+	}
+	_ = c.SetDeadline(time.Now().Add(showBudget))
+	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	_, err := c.Write([]byte{byte((*ear)(s.ctx, from, int(binary.BigEndian.Uint16(port[:]))))})
+	return err == nil
+}
+
+// Hear asks a listener with a given ID how programs of its node listen on a TCP port (errors: CauseOf). No connection
+// is made to that port: a program may serve its first caller only.
+func Hear(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, port int) (Hearing, error) {
+	ctx, hangUp := context.WithCancel(ctx)
+	defer hangUp()
+	c, err := meet(ctx, to, keys, id)
+	if err != nil {
+		return 0, err
+	}
+	var said [1]byte
+	if _, err = c.Write(binary.BigEndian.AppendUint16([]byte{opPort}, uint16(port))); err == nil {
+		_, err = io.ReadFull(c, said[:])
+	}
+	h := Hearing(said[0])
+	if err == nil && h != Deaf && h != Listens && h != Elsewhere {
+		err = errHearing
+	}
+	if err != nil {
+		return 0, &failure{talking(ctx, err), fmt.Errorf("ask %s about port %d: %w", to, port, ending(ctx, err))}
+	}
+	return h, nil
+}
