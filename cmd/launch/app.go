@@ -24,7 +24,8 @@ type app struct {
 	own      []string // launch's flags, as typed
 	flags    *flags
 
-	watch    bool // launch status
+	watch    bool   // launch status
+	prefix   string // launch store clean
 	interval time.Duration
 	svg      string
 	doc      doctorOptions

@@ -71,7 +71,7 @@ func (a *app) subcommands() []*cli.Command {
 		a.sub("doctor", "say why a job hangs that runs on this node; --log: why one has failed", "[FILE…]", doctorNote, -1,
 			a.doctor, f.pid, f.job, f.watch, f.merge, f.hosts, f.log, f.html, f.bundle, f.json),
 		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
-			slices.Concat(reach, []cli.Flag{f.openStore})...),
+			slices.Concat(reach, []cli.Flag{f.openStore, f.prefix})...),
 		a.sub("completion", "print a completion script: source <(launch completion bash)", "bash|zsh", "", 1, a.completion),
 		a.sub("version", "print the version, the commit and what this build lacks", "", "", 0, a.version, f.json),
 	}

@@ -30,14 +30,14 @@ func groups() []string {
 
 // flags are all flags, each declared once. Each has a variable LAUNCH_NAME.
 type flags struct {
-	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost  cli.Flag
-	skip, only, warnOnly, dropUnfit, allPairs, threshold, checkDir, bench, local  cli.Flag
-	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun cli.Flag
-	readAhead, openStore, role, after                                             cli.Flag
-	textfile, interval, html, watch, svg, record, from, format, explain, json     cli.Flag
-	server, client, benchPort, rails, streams, full, tcp, memory, force, history  cli.Flag
-	storeCA, storeCert, storeKey, storeUser                                       cli.Flag
-	hangAfter, onHang, pid, merge, log, hosts, bundle                             cli.Flag
+	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost      cli.Flag
+	skip, only, warnOnly, dropUnfit, allPairs, threshold, checkDir, bench, local      cli.Flag
+	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun     cli.Flag
+	readAhead, openStore, role, after                                                 cli.Flag
+	textfile, interval, html, watch, prefix, svg, record, from, format, explain, json cli.Flag
+	server, client, benchPort, rails, streams, full, tcp, memory, force, history      cli.Flag
+	storeCA, storeCert, storeKey, storeUser                                           cli.Flag
+	hangAfter, onHang, pid, merge, log, hosts, bundle                                 cli.Flag
 }
 
 // maker declares flags that write to the settings of a run.
@@ -211,6 +211,8 @@ func (f *flags) declareOutput(m maker, a *app) {
 		&o.Textfile)
 	f.interval = m.duration(grpOutput, "interval", "write the file again at this interval, until a signal", 0, &a.interval)
 	f.html = m.text(grpOutput, "html", "FILE", "also write the outcome as an HTML page", "", &o.HTML)
+	f.prefix = m.text(grpEtcd, "prefix", "PREFIX", "clean: remove the keys that other programs have left below it", "",
+		&a.prefix)
 	f.watch = m.yes(grpOutput, "watch", "print again at every change, until Ctrl-C", &a.watch)
 	f.svg = m.text(grpOutput, "svg", "FILE", "also draw it as a picture", "", &a.svg)
 	f.record = m.text(grpOutput, "record", "FILE", "record this node, without its names and addresses, for --from", "",

@@ -23,9 +23,10 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	testscript.Main(m, map[string]func(){
-		"launch": func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
-		"serve":  func() { os.Exit(serve(os.Args[1], os.Args[2])) },
-		"call":   func() { os.Exit(call(os.Args[1])) },
+		"launch":    func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
+		"serve":     func() { os.Exit(serve(os.Args[1], os.Args[2])) },
+		"call":      func() { os.Exit(call(os.Args[1])) },
+		"nixlbench": func() { os.Exit(nixlbench(os.Args[1:])) },
 	})
 }
 
@@ -77,10 +78,14 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "until": until},
 		Condition: func(name string) (bool, error) {
-			if name != "namespaces" {
-				return false, fmt.Errorf("no such condition: %s", name)
+			switch name {
+			case "namespaces":
+				return exec.Command("unshare", "-nm", "true").Run() == nil, nil
+			case "etcd":
+				_, err := exec.LookPath("etcd")
+				return err == nil, nil
 			}
-			return exec.Command("unshare", "-nm", "true").Run() == nil, nil
+			return false, fmt.Errorf("no such condition: %s", name)
 		},
 	})
 }

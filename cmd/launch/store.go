@@ -323,6 +323,9 @@ func (a *app) unknownJob(s jobStore, id string) error {
 func (a *app) clean(c *cli.Context) error {
 	ctx, cancel := context.WithTimeout(c.Context, statusBudget)
 	defer cancel()
+	if c.IsSet("prefix") {
+		return a.purge(ctx, c)
+	}
 	s, err := a.openStore(ctx, c, c.Args().Tail())
 	if err != nil {
 		return err
@@ -346,5 +349,35 @@ func (a *app) clean(c *cli.Context) error {
 			a.UI.Note("removed job %s", id)
 		}
 	}
+	return nil
+}
+
+// purge removes what other programs have left in an external etcd.
+func (a *app) purge(ctx context.Context, c *cli.Context) error {
+	switch {
+	case a.prefix == "" || a.prefix == "/":
+		return exit.Errorf(exit.Usage, "--prefix %q would remove everything", a.prefix).
+			Do("--prefix xferbench/   # what nixlbench has left")
+	case rendezvous.Ours(a.prefix):
+		return exit.Errorf(exit.Usage, "--prefix %q has jobs of launch", a.prefix).
+			Do("launch store clean, without --prefix, removes those that are over")
+	case c.Args().Len() > 1:
+		return exit.Errorf(exit.Usage, "--prefix does not go with jobs: %s", strings.Join(c.Args().Tail(), " ")).
+			Do("launch store clean --prefix %s", a.prefix)
+	}
+	s, err := a.openStore(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if a.Job.Store.V.Embedded {
+		return exit.Errorf(exit.Usage, "--prefix is for an etcd: a store of launch has no keys of other programs").
+			Do("launch store clean --store http://HOST:2379 --prefix %s", a.prefix)
+	}
+	n, err := rendezvous.Purge(ctx, s.Client, a.prefix)
+	if err != nil {
+		return s.lostError(err)
+	}
+	a.UI.Note("removed %s below %s", finding.Plural(int(n), "key", "keys"), a.prefix)
 	return nil
 }

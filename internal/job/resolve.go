@@ -95,7 +95,10 @@ func (r *resolver) identity() error {
 	r.id()
 	r.rest()
 	r.unknownLauncher()
-	return r.role()
+	if err := r.role(); err != nil {
+		return err
+	}
+	return r.nixlbench()
 }
 
 // mpirun resolves an mpirun line. It runs once, on the head node, and starts the

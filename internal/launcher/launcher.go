@@ -132,6 +132,8 @@ type World struct {
 	Addr       string // this node's address, as its peers use it
 	Single     bool   // one node, and the line asks for no other number: the line and the environment stay as they are
 	KeepRdzv   bool   // --keep-rdzv: torchrun's own rendezvous, with is_host, local_addr and read_timeout set right
+	Several    bool   // the nodes have met: with roles, nodes that are not counted here, too
+	Etcd       string // the endpoints of an etcd of the job, which needs no key; "": there is none
 	Task       Task   // this process among several tasks of a node; zero: the node has one process
 }
 

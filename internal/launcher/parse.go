@@ -97,6 +97,9 @@ func (l Line) program(w World, plan []setting.Var, env []string) Exec {
 	if w.Single {
 		return e
 	}
+	if b, ok := l.NIXLBench(); ok && w.Several {
+		b.gather(&e, w)
+	}
 	const one, task = "one process per node", "as srun or mpirun numbers its tasks"
 	t, rank, size := w.Task, Known(w.Task.Rank), Known(w.Task.Size)
 	whyRank, whySize, whyLocal := task, "the number of tasks", task

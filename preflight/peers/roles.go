@@ -59,9 +59,11 @@ func waitsInVain(p Post, with []Post) (out []judged) {
 	return out
 }
 
-// roles returns the names of the roles.
+// roles returns the names of the roles, sorted.
 func roles(posts []Post) []string {
-	return finding.Map(groups(posts, roleOf), func(g group) string { return g.value })
+	names := finding.Map(groups(posts, roleOf), func(g group) string { return g.value })
+	slices.Sort(names)
+	return names
 }
 
 // path returns the roles by which one waits for another, directly or through others; nil: it does not.

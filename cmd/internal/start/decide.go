@@ -147,7 +147,7 @@ func (s *Start) world() launcher.World {
 	out := launcher.World{
 		Job: w.Job, RunID: w.RunID, Nodes: launcher.Known(w.Size), NodeRank: launcher.Known(w.Rank),
 		MasterAddr: m.Addr.String(), MasterPort: launcher.Known(m.Port), Addr: w.Self.Addr.String(), KeepRdzv: s.Opt.KeepRdzv,
-		Task: task(s.Job.Tasks),
+		Several: true, Etcd: strings.Join(s.Input.World.Store, ","), Task: task(s.Job.Tasks),
 	}
 	if s.Job.Role.Set {
 		s.narrow(&out)

@@ -93,7 +93,7 @@ func (s *Start) byKind(ctx context.Context) error {
 		return s.do(ctx, (*Start).follow, (*Start).execute)
 	}
 	node := []stage{(*Start).leadTasks, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).possible,
-		(*Start).gatherTasks}
+		(*Start).unused, (*Start).gatherTasks}
 	switch {
 	case !several && again:
 		node = append(node, (*Start).planAlone, (*Start).repeat)
@@ -101,13 +101,13 @@ func (s *Start) byKind(ctx context.Context) error {
 		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).handOver)
 	case again:
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
-			(*Start).awaitRoles, (*Start).supervise)
+			(*Start).awaitRoles, (*Start).awaitTurn, (*Start).supervise)
 	case s.endsHung():
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
-			(*Start).awaitRoles, (*Start).guard)
+			(*Start).awaitRoles, (*Start).awaitTurn, (*Start).guard)
 	default:
 		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
-			(*Start).awaitRoles, (*Start).handOver)
+			(*Start).awaitRoles, (*Start).awaitTurn, (*Start).handOver)
 	}
 	return s.do(ctx, node...)
 }
