@@ -208,6 +208,10 @@ func (v *view) locked(s *seat) (claim, bool) {
 		c.Sure = verdict.Certain
 		c = c.see("py-spy", seatName(s)+" at "+line(main))
 	}
+	if slices.ContainsFunc(p.Threads, func(t scene.Thread) bool { return t.Timed }) {
+		c.Sure = verdict.Possible
+		c = c.see(procPath(p, "task/*/syscall"), "a thread waits with a time limit, and may let the lock go")
+	}
 	return c, true
 }
 

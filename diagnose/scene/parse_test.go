@@ -63,6 +63,24 @@ func TestParseSyscall(t *testing.T) {
 	}
 }
 
+func TestAFutexWithATimeLimitIsTimed(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("numbers of amd64")
+	}
+	for text, want := range map[string]bool{
+		"202 0x55 0x80 0x0 0x0 0x0 0x0 0x7ffe 0x7f":          false, // lock.acquire()
+		"202 0x55 0x189 0x0 0x7ffe10 0x0 0xffffffff 0x1 0x2": true,  // lock.acquire(timeout=8)
+		"202 0x55 0x80 0x2 0x7ffe10 0x0 0x0 0x7ffe 0x7f":     true,
+		"202 0x55 0x81 0x1 0x7ffe10 0x0 0x0 0x7ffe 0x7f":     false, // it wakes others
+		"7 0x55 0x80 0x2 0x7ffe10 0x0 0x0 0x7ffe 0x7f":       false,
+		"running": false, "": false,
+	} {
+		if got := timed(text); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
 func TestConcealHidesSecrets(t *testing.T) {
 	for _, tc := range []struct{ in, want string }{
 		{"python|train.py|--token=abc", "python|train.py|--token=***"},

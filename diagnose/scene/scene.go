@@ -105,7 +105,9 @@ type Thread struct {
 	Name  string `json:"name"`
 	Wchan string `json:"wchan,omitempty"`
 	State string `json:"state"`
-	Count int    `json:"count"`
+	// Timed: they wait with a time limit, and go on by themselves.
+	Timed bool `json:"timed,omitempty"`
+	Count int  `json:"count"`
 }
 
 // Moved is what changed over the span, in the process and all below it.

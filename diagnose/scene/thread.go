@@ -20,6 +20,7 @@ type thread struct {
 	name, wchan, state string
 	cpu                int64
 	ran                string // how long it ran, and how often, as the scheduler counts
+	timed              bool   // as Thread.Timed
 }
 
 // maxThreads of one process are read.
@@ -35,8 +36,12 @@ func readThreads(pid int) map[int]thread {
 		if err != nil {
 			continue // it has ended
 		}
-		out[tid] = thread{name: clean(s.comm, maxValue), wchan: channel(readLine(dir + "wchan")), state: s.state,
+		t := thread{name: clean(s.comm, maxValue), wchan: channel(readLine(dir + "wchan")), state: s.state,
 			cpu: s.cpu, ran: ran(readLine(dir + "schedstat"))}
+		if strings.HasPrefix(t.wchan, "futex") {
+			t.timed = timed(readLine(dir + "syscall"))
+		}
+		out[tid] = t
 	}
 	return out
 }
@@ -66,7 +71,7 @@ func still(before, after map[int]thread) bool { return len(after) > 0 && maps.Eq
 func grouped(all map[int]thread) []Thread {
 	count := map[Thread]int{}
 	for _, t := range all {
-		count[Thread{Name: t.name, Wchan: t.wchan, State: t.state}]++
+		count[Thread{Name: t.name, Wchan: t.wchan, State: t.state, Timed: t.timed}]++
 	}
 	var out []Thread
 	for t, n := range count {
@@ -75,9 +80,37 @@ func grouped(all map[int]thread) []Thread {
 	}
 	slices.SortFunc(out, func(a, b Thread) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Wchan, b.Wchan),
-			cmp.Compare(a.State, b.State))
+			cmp.Compare(a.State, b.State), order(a.Timed, b.Timed))
 	})
 	return out
+}
+
+// order puts what waits without a limit first.
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+// The operations by which a futex waits (linux/futex.h); futexPrivate and futexClock modify them.
+const (
+	futexWait, futexWaitBitset = 0, 9
+	futexPrivate, futexClock   = 128, 256
+)
+
+// timed reports whether a thread whose /proc/PID/task/TID/syscall is text waits for a futex with a time limit: the
+// fourth argument of futex(2) is one.
+func timed(text string) bool {
+	s, args, err := parseSyscall(text)
+	if err != nil || s.Name != "futex" {
+		return false
+	}
+	op := args[1] &^ (futexPrivate | futexClock)
+	return (op == futexWait || op == futexWaitBitset) && args[3] != 0
 }
 
 // errRunning is a thread in no system call.

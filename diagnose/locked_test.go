@@ -1,0 +1,25 @@
+package diagnose
+
+import (
+	"testing"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// Another thread that waits with a time limit may let the lock go: a queue whose producer sleeps is no deadlock.
+func TestALockThatATimedThreadMayLetGoIsOpen(t *testing.T) {
+	for timed, want := range map[bool]verdict.State{false: verdict.Hung, true: verdict.Open} {
+		s := envScene()
+		p := waitingRank(12, "2")
+		p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
+		p.Threads = []scene.Thread{{Name: "python", Wchan: "futex_do_wait", State: "S", Count: 1},
+			{Name: "python", Wchan: "futex_do_wait", State: "S", Count: 1, Timed: timed}}
+		p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{"load (train.py:4)"}}}
+		s.Procs = append(s.Procs, p)
+		a := Judge([]scene.Scene{s})[0]
+		if len(a.Why) == 0 || a.Why[0].Cause != "rank.lock" || a.State != want {
+			t.Errorf("timed %v: %s, %+v", timed, a.State, a.Why)
+		}
+	}
+}
