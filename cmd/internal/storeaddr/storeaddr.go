@@ -99,6 +99,9 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 			}
 		}
 		p.Serve = f.serve(host, s.Port, addrs, n)
+		if at, ok := around(p.Serve, addrs, n); ok {
+			p.Endpoints = []string{at.String()}
+		}
 	}
 	if p.Addr, err = f.own(j, n, host, addrs); err != nil {
 		return Place{}, err
@@ -229,6 +232,19 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 		}
 	}
 	return out
+}
+
+// around returns the store's address on its own host, where the others reach it at an address of another machine: a
+// gateway that translates addresses need not send this host's packets back to it.
+func around(serve []netip.AddrPort, addrs []netip.Addr, n fabric.Node) (at netip.AddrPort, ok bool) {
+	if len(serve) == 0 || slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.IsLoopback() || n.IsLocal(a) }) {
+		return at, false
+	}
+	lo := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	if serve[0].Addr().Is6() {
+		lo = netip.IPv6Loopback()
+	}
+	return netip.AddrPortFrom(lo, serve[0].Port()), true
 }
 
 // loopbackName reports whether a name means this machine alone.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,13 @@ func TestFind(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{tc.serve, tc.own}, []string{serve, p.Addr.String()}); diff != "" {
 				t.Errorf("serve, address (-want +got):\n%s", diff)
+			}
+			at := tc.store + ":29377"
+			if tc.name == "a virtual address" { // the gateway need not send its packets back
+				at = "127.0.0.1:29377"
+			}
+			if !slices.Equal(p.Endpoints, []string{at}) {
+				t.Errorf("endpoints %q, want %s", p.Endpoints, at)
 			}
 			if p.Guess != tc.guess {
 				t.Errorf("a guess: %v, want %v", p.Guess, tc.guess)
