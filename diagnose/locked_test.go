@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"testing"
+	"time"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
@@ -20,6 +21,28 @@ func TestALockThatATimedThreadMayLetGoIsOpen(t *testing.T) {
 		a := Judge([]scene.Scene{s})[0]
 		if len(a.Why) == 0 || a.Why[0].Cause != "rank.lock" || a.State != want {
 			t.Errorf("timed %v: %s, %+v", timed, a.State, a.Why)
+		}
+	}
+}
+
+// A rank that waits for a slow producer uses little, and a rank that hangs nothing.
+func TestARankThatDoesALittleBeforeInitWorks(t *testing.T) {
+	for _, tt := range []struct {
+		moved scene.Moved
+		want  verdict.State
+	}{
+		{scene.Moved{}, verdict.Open},
+		{scene.Moved{CPU: 10 * time.Millisecond, Faults: 3, Switches: 9}, verdict.Open},
+		{scene.Moved{CPU: 60 * time.Millisecond, Switches: 9}, verdict.Slow},
+		{scene.Moved{Faults: 480}, verdict.Slow},
+	} {
+		s := envScene()
+		p := waitingRank(12, "2")
+		p.Syscall, p.Wchan, p.Moved = &scene.Syscall{Nr: 232, Name: "epoll_wait", FD: 3}, "do_epoll_wait", tt.moved
+		p.Threads = []scene.Thread{{Name: "python", Wchan: "do_epoll_wait", State: "S", Count: 1}}
+		s.Procs = append(s.Procs, p)
+		if a := Judge([]scene.Scene{s})[0]; a.State != tt.want {
+			t.Errorf("%+v: %s, %+v", tt.moved, a.State, a.Why)
 		}
 	}
 }

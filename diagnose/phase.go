@@ -208,6 +208,10 @@ func works(m scene.Moved, span time.Duration) bool {
 	return m.CPU > span/25 || m.Read > 256<<10 || m.Children || m.Files || m.Memory > 4<<20 || m.Faults > 1000
 }
 
+// stirs reports whether a process that has no thread of torch's c10d yet does a little: it takes an item from a slow
+// queue, or touches pages. Of the hung ones in lab/hangs none used 10 ms in 3 s, or had a page fault.
+func stirs(m scene.Moved, span time.Duration) bool { return m.CPU > span/100 || m.Faults > 200 }
+
 // mainStack returns the stack of Python's main thread; nil: it could not be had.
 func mainStack(p *scene.Proc) *scene.Stack {
 	for i, s := range p.Stacks {

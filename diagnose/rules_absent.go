@@ -177,7 +177,8 @@ func (v *view) apart() (out []claim) {
 	inCollective := v.in(collective, group)
 	for _, s := range v.seats {
 		var c claim
-		moving := works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") || v.talks(s)
+		moving := works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") || v.talks(s) ||
+			s.phase == before && stirs(s.proc.Moved, s.node.scene.Span)
 		switch {
 		case s.phase == before && v.world != 1 && !v.outOfInit(s):
 			c = about("rank.before-init", verdict.Certain, s, "has not called init_process_group, and does not move")

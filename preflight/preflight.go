@@ -117,6 +117,9 @@ const (
 	// Network is the limit of a check that asks the network. A healthy name server answers within milliseconds, and
 	// resolv.conf allows 5 s for each that does not: 2 s separate the two without slowing every start.
 	Network = 2 * time.Second
+	// File is the limit of a look at one file that the command needs, or at the folders of PATH. A file system that
+	// wakes up takes seconds; one that is longer silent holds the command, too.
+	File = 8 * time.Second
 	// Storage is the limit of a check of file systems. It is above the 3 s that the children of fabric.AskDisks have.
 	Storage = 3500 * time.Millisecond
 )

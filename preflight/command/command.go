@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"launch/internal/finding"
 	"launch/preflight"
@@ -20,15 +22,16 @@ import (
 // Those of the environment report the findings of the lint, each with the ID that the lint gives it.
 func Checks() []preflight.Check {
 	return []preflight.Check{{
-		ID: "command.found", Title: "the command exists on this node",
+		ID: "command.found", Limit: lookLimit, Title: "the command exists on this node",
 		Doc:    "Where one node cannot start the command, all others wait for it.",
 		Unless: notLookedUp, Run: preflight.One(commandFound),
 	}, {
-		ID: "command.executable", Needs: []string{"command.found"}, Title: "this user may execute the command",
+		ID: "command.executable", Limit: lookLimit, Needs: []string{"command.found"},
+		Title: "this user may execute the command",
 		Doc:    "Where one node cannot start the command, all others wait for it.",
 		Unless: notLookedUp, Run: preflight.One(commandExecutable),
 	}, {
-		ID: "command.script", Needs: []string{"command.found"}, Limit: preflight.Network,
+		ID: "command.script", Needs: []string{"command.found"}, Limit: lookLimit,
 		Title: "this node can read the file that Python runs",
 		Doc:   "Python opens the file after all nodes have joined. A file on one node's disk is missing on the others.",
 		Run:   preflight.One(commandScript),
@@ -43,6 +46,16 @@ func Checks() []preflight.Check {
 			"docs/env.md lists each with its own ID, which --skip takes, too.",
 		Run: inherited("env.harmful", "no inherited variable is known to be harmful"),
 	}}
+}
+
+// lookLimit lets the look itself say that it has no answer.
+const lookLimit = preflight.File + time.Second
+
+// silent is the finding about a file system that does not answer: the command would hang there, too.
+func silent(in preflight.Input, what string, err error) finding.Finding {
+	return stops(in, finding.Failf("%s: a file system does not answer", what)).Named("storage.answers").
+		See("look at it", "%v", err).
+		Do("df   # stops at a mount whose server is gone: umount -f -l MOUNT, or bring its server back")
 }
 
 // notLookedUp returns why the command is not looked up, or "".
@@ -62,6 +75,8 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return finding.Passf("%s exists", name)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return silent(in, "looking for "+name+" in PATH", err)
 	case err != nil:
 		return stops(in, finding.Failf("%s is not found on this node", name)).
 			See("look up "+name, "%v", err).Do("activate the environment that has %s, or give its full path", name)
@@ -95,6 +110,8 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 		}
 	case errors.Is(err, fs.ErrPermission):
 		f = finding.Failf("%s cannot be read by this user", path).Do("ls -ld %s   # and the directories above it", path)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return silent(in, "looking at "+path, err)
 	case err != nil:
 		return finding.Skipf("could not tell: %v", err)
 	case mode.IsDir():

@@ -223,7 +223,7 @@ const KillGrace = 2 * time.Second
 
 // failGrace is how long a command may run on after that of another node failed, before it is
 // said: as a rule the commands of all nodes end then.
-const failGrace = 3 * time.Second
+const failGrace = 1500 * time.Millisecond
 
 // late reports a node that is missing after the go, or whose command failed.
 func (p *companion) late(e rendezvous.Event) {

@@ -3,6 +3,7 @@ package start
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -140,6 +141,26 @@ func (s *Start) checkInput() preflight.Input {
 	return in
 }
 
+// answered returns what a look at files returns, or os.ErrDeadlineExceeded: a hung file system keeps it for ever.
+func answered[T any](look func() (T, error)) (T, error) {
+	type answer struct {
+		v   T
+		err error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		v, err := look()
+		got <- answer{v, err}
+	}()
+	select {
+	case a := <-got:
+		return a.v, a.err
+	case <-time.After(preflight.File):
+		var none T
+		return none, fmt.Errorf("no answer within %s: %w", preflight.File, os.ErrDeadlineExceeded)
+	}
+}
+
 // searchPath finds a program in PATH; fs.ErrPermission: it may not be executed.
 func searchPath(name string) (string, error) {
 	path, err := lookPath(name)
@@ -174,6 +195,10 @@ func nameServers(n fabric.Node) dns.Config {
 
 // readable does not open the file, which may be a pipe of the shell: python <(…).
 func readable(path string) (fs.FileMode, error) {
+	return answered(func() (fs.FileMode, error) { return accessible(path) })
+}
+
+func accessible(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, err

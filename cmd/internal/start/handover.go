@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 
@@ -70,10 +71,17 @@ func (s *Start) prepared() (path string, env []string, err error) {
 	return path, handoff.Merge(handoff.Environ(), set, unset), nil
 }
 
-func lookPath(name string) (string, error) { return handoff.LookPath(name, handoff.Environ()) }
+// lookPath looks for a program as execvp(3) does; os.ErrDeadlineExceeded: a folder of PATH does not answer.
+func lookPath(name string) (string, error) {
+	return answered(func() (string, error) { return handoff.LookPath(name, handoff.Environ()) })
+}
 
 // notExecutable returns status 127 or 126, as a shell does.
 func notExecutable(name string, err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return exit.Errorf(exit.Unfit, "looking for %s in PATH: %v", name, err).
+			Do("df   # stops at a mount whose server is gone: umount -f -l MOUNT, or bring its server back")
+	}
 	if errors.Is(err, handoff.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exit.Errorf(exit.NotFound, "%v", err).
 			Do("is it spelled right, and in PATH on this node? (the environment of a batch job is not that of your shell)")
