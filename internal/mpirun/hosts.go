@@ -1,8 +1,10 @@
 package mpirun
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -123,8 +125,18 @@ func (r *reader) machines(name string) ([]hostlist.Machine, error) {
 		return nil, fmt.Errorf("the hostfile %s cannot be read: %w", name, err)
 	}
 	defer f.Close()
-	return hostlist.Machines(f)
+	text, err := io.ReadAll(io.LimitReader(f, maxHostfile))
+	if err != nil {
+		return nil, fmt.Errorf("the hostfile %s cannot be read: %w", name, err)
+	}
+	if bytes.ContainsRune(text, '\r') && !r.hydra() {
+		r.run.Returns = name
+	}
+	return hostlist.Machines(bytes.NewReader(text))
 }
+
+// maxHostfile bounds a hostfile, in bytes: a million hosts.
+const maxHostfile = 64 << 20
 
 // standing returns the hosts of a line that names none: an allocation of Slurm, then default hostfiles.
 func (r *reader) standing() ([]hostlist.Machine, []string, error) {

@@ -62,6 +62,8 @@ type Run struct {
 	CallName   string     `json:"call_name,omitempty"` // Hydra's daemons call mpiexec by this name; "": by its addresses
 	Ports      [2]int     `json:"ports,omitzero"`      // where mpirun listens, both ends inclusive; 0: any
 
+	// Returns is a hostfile with the line ends of Windows, which Open MPI cannot read; "": there is none.
+	Returns string   `json:"returns,omitempty"`
 	Unclear []string `json:"unclear,omitempty"` // what launch does not understand, a sentence each
 }
 

@@ -27,7 +27,7 @@ func Checks() []preflight.Check {
 		Unless: notLookedUp, Run: preflight.One(commandFound),
 	}, {
 		ID: "command.executable", Limit: lookLimit, Needs: []string{"command.found"},
-		Title: "this user may execute the command",
+		Title:  "this user may execute the command",
 		Doc:    "Where one node cannot start the command, all others wait for it.",
 		Unless: notLookedUp, Run: preflight.One(commandExecutable),
 	}, {

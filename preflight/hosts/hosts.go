@@ -21,7 +21,8 @@ func Checks() []preflight.Check {
 	return []preflight.Check{
 		{ID: Asked, Title: "launch understands which hosts mpirun will use",
 			Doc: "launch asks each host through the agent that mpirun will use. Without this check it asks none."},
-		{ID: "mpi.slots", Title: "the hosts have a slot for each process", Doc: "mpirun refuses to start."},
+		{ID: "mpi.slots", Title: "the hostfile is one that this MPI reads, with a slot for each process",
+			Doc: "mpirun refuses to start."},
 		{ID: "mpi.name", Title: "the name of each host is known", Doc: waits},
 		{ID: "mpi.reach", Title: "each host answers", Doc: waits},
 		{ID: "mpi.login", Title: "the agent logs in to each host without asking",

@@ -132,6 +132,13 @@ func TestWhatTheLineAsksIsJudged(t *testing.T) {
 	if v := Judge(in); len(v.Report.Failed()) != 0 || v.Refuse {
 		t.Errorf("left out: %+v", v)
 	}
+	in = healthy()
+	in.Run.Returns = "hosts"
+	if f := Judge(in).Report.Failed(); len(f) != 1 || f[0].Fix != `sed -i 's/\r$//' hosts` || f[0].ID != "mpi.slots" {
+		t.Errorf("line ends of Windows: %+v", f)
+	}
+	in = healthy()
+	in.Run.NP = 4
 	in.Left, in.WarnOnly = nil, true
 	if v := Judge(in); v.Report.Worst() != finding.Warn || v.Refuse {
 		t.Errorf("--warn-only: %+v", v)

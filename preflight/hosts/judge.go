@@ -16,6 +16,10 @@ func (j *judge) line() {
 	for _, why := range j.Run.Unclear {
 		j.add(Asked, "", finding.Warnf("%s", why).Do("name the hosts by --host or --hostfile, so that launch can ask them"))
 	}
+	if name := j.Run.Returns; name != "" {
+		j.add("mpi.slots", "", finding.Failf("the hostfile %s has the line ends of Windows", name).
+			Breaking("Open MPI stops with a parse error, and calls it an internal one").Do("sed -i 's/\\r$//' %s", name))
+	}
 	slots, known := j.Run.Slots()
 	if known && j.Run.Strict && j.Run.NP > slots {
 		j.add("mpi.slots", "", finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
