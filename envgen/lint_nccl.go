@@ -161,7 +161,7 @@ func lintLevel(_ *view, d setting.Decided) finding.Finding {
 // (src/debug.cc).
 func lintDebugFile(v *view, d setting.Decided) finding.Finding {
 	on := slices.Contains([]string{"WARN", "INFO", "ABORT", "TRACE"}, strings.ToUpper(v.value("NCCL_DEBUG")))
-	if !on || d.Value == "" || strings.HasPrefix(d.Value, "/dev/") {
+	if !v.gpus() || !on || d.Value == "" || strings.HasPrefix(d.Value, "/dev/") { // without GPUs NCCL opens no log
 		return none()
 	}
 	dir := path.Dir(d.Value)

@@ -34,12 +34,12 @@ type (
 		Kind       string `json:"kind"`
 		Metadata   meta   `json:"metadata"`
 		Spec       struct {
-			CompletionMode        string `json:"completionMode"`
-			Completions           int    `json:"completions"`
-			Parallelism           int    `json:"parallelism"`
-			ActiveDeadlineSeconds int    `json:"activeDeadlineSeconds"`
-			BackoffLimit          int    `json:"backoffLimit"`
-			PodFailurePolicy      struct {
+			CompletionMode       string `json:"completionMode"`
+			Completions          int    `json:"completions"`
+			Parallelism          int    `json:"parallelism"`
+			BackoffLimitPerIndex int    `json:"backoffLimitPerIndex"`
+			MaxFailedIndexes     *int   `json:"maxFailedIndexes"`
+			PodFailurePolicy     struct {
 				Rules []rule `json:"rules"`
 			} `json:"podFailurePolicy"`
 			Template struct {
@@ -88,6 +88,7 @@ type (
 		Image           string     `json:"image"`
 		Command         []string   `json:"command"`
 		Args            []string   `json:"args"`
+		MessagePolicy   string     `json:"terminationMessagePolicy"`
 		Env             []variable `json:"env"`
 		SecurityContext struct {
 			AllowPrivilegeEscalation *bool `json:"allowPrivilegeEscalation"`
@@ -159,7 +160,7 @@ func (c container) variable(name string) variable {
 }
 
 // action returns what Kubernetes does with a pod that failed with code: the first
-// matching rule, else it counts against backoffLimit.
+// matching rule, else it counts against backoffLimitPerIndex.
 func (j job) action(t *testing.T, code int) string {
 	t.Helper()
 	for _, r := range j.Spec.PodFailurePolicy.Rules {
@@ -178,7 +179,7 @@ func (j job) action(t *testing.T, code int) string {
 }
 
 // The statuses are in docs/exit-codes.md. An unfit node must not use up the retries
-// of the others, and a failure that no retry fixes must end the Job.
+// of the others, and a failure that no retry fixes must end the Job. What may heal is bounded.
 func TestExitStatusesMeanTheSameToKubernetes(t *testing.T) {
 	_, j := manifest(t)
 	want := map[int]string{
@@ -186,13 +187,13 @@ func TestExitStatusesMeanTheSameToKubernetes(t *testing.T) {
 		64:  "FailJob", // usage
 		65:  "Count",   // this node is unfit
 		66:  "Ignore",  // another node is unfit
-		69:  "Ignore",  // the store is unreachable
+		69:  "Count",   // the store is unreachable
 		70:  "Count",   // a bug in launch
 		73:  "Ignore",  // replaced by a newer pod of the same index
-		75:  "Ignore",  // the time ran out before all nodes joined
+		75:  "Count",   // the time ran out before all nodes joined
 		78:  "FailJob", // contradictory settings
-		126: "Count",   // not executable
-		127: "Count",   // not found
+		126: "FailJob", // not executable
+		127: "FailJob", // not found
 		130: "Count",   // interrupted
 		137: "Count",   // killed, out of memory
 		143: "Count",   // terminated
@@ -206,22 +207,24 @@ func TestExitStatusesMeanTheSameToKubernetes(t *testing.T) {
 	}
 }
 
-// Kubernetes accepts a podFailurePolicy only with restartPolicy Never. Only its
-// deadline ends a Job whose failures are ignored.
-func TestIgnoredFailuresEndByADeadline(t *testing.T) {
+// Kubernetes accepts a podFailurePolicy only with restartPolicy Never. A healthy Job has no
+// deadline, and one that cannot go on ends: each index has a number of pods, and none may be missing.
+func TestFailuresAreBounded(t *testing.T) {
 	_, j := manifest(t)
 	if p := j.Spec.Template.Spec.RestartPolicy; p != "Never" {
 		t.Errorf("restartPolicy %q", p)
 	}
-	if j.Spec.ActiveDeadlineSeconds <= 0 {
-		t.Error("no activeDeadlineSeconds")
+	if m := j.Spec.MaxFailedIndexes; j.Spec.BackoffLimitPerIndex < 1 || m == nil || *m != 0 {
+		t.Errorf("backoffLimitPerIndex %d, maxFailedIndexes %v", j.Spec.BackoffLimitPerIndex, m)
+	}
+	if n, err := strconv.Atoi(j.only(t).variable("LAUNCH_RESTARTS").Value); err != nil || n < 1 {
+		t.Error("a command that fails would cost new pods on all nodes: no LAUNCH_RESTARTS")
+	}
+	if p := j.only(t).MessagePolicy; p != "FallbackToLogsOnError" {
+		t.Errorf("terminationMessagePolicy %q: kubectl describe would not show why a pod failed", p)
 	}
 	if j.Spec.Template.Spec.TerminationGracePeriodSeconds <= 2 { // launch takes up to 2 s to leave the store
 		t.Errorf("terminationGracePeriodSeconds %d", j.Spec.Template.Spec.TerminationGracePeriodSeconds)
-	}
-	if j.Spec.BackoffLimit < j.Spec.Completions {
-		t.Errorf("backoffLimit %d does not cover one failure of the command, which ends it on all %d nodes",
-			j.Spec.BackoffLimit, j.Spec.Completions)
 	}
 }
 

@@ -171,7 +171,8 @@ func compareTraits(posts []Post) []judged {
 	var found []unlike
 	gpus := onGPU(loadsOf(posts))
 	// Failed calls are reported with what did not arrive.
-	apart := slices.ContainsFunc(edges(posts), func(e edge) bool {
+	calls := edges(posts)
+	apart := slices.ContainsFunc(calls, func(e edge) bool {
 		return e.call.Failed() && !e.call.Also && !e.call.Port
 	})
 	for _, r := range traitRules() {
@@ -179,7 +180,7 @@ func compareTraits(posts []Post) []judged {
 			continue
 		}
 		gs := r.groups(posts)
-		if len(gs) < 2 {
+		if len(gs) < 2 || r.id == "same.mtu" && carried(calls, gs) {
 			continue
 		}
 		at := slices.IndexFunc(found, func(u unlike) bool { return sameOdd(u.groups, gs) })
@@ -193,6 +194,33 @@ func compareTraits(posts []Post) []judged {
 		out = append(out, u.judge(posts))
 	}
 	return out
+}
+
+// carried reports whether packets of full size and long messages got through between nodes of different groups, for
+// each node outside the first one: then the network, or a router's word, sees to it.
+func carried(calls []edge, gs []group) bool {
+	in := map[int]int{}
+	for i, g := range gs {
+		for _, p := range g.nodes {
+			in[p.Rank] = i
+		}
+	}
+	through := map[int]bool{}
+	for _, e := range calls {
+		if in[e.from.Rank] == in[e.to.Rank] || e.call.Also || e.call.Port || e.call.MTU == 0 {
+			continue
+		}
+		if e.call.Bad() != "" {
+			return false
+		}
+		through[e.from.Rank], through[e.to.Rank] = true, true
+	}
+	for _, g := range gs[1:] {
+		if slices.ContainsFunc(g.nodes, func(p Post) bool { return !through[p.Rank] }) {
+			return false
+		}
+	}
+	return true
 }
 
 // groups returns the nodes whose trait is known.

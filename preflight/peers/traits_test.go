@@ -313,3 +313,28 @@ func TestATraitCanBeSwitchedOff(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// A router's word, or an agreed segment size, lets nodes of different MTU reach each other.
+func TestDifferentMTUsAreNothingWhereFullPacketsArrive(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		call calls.Call
+		want bool // a warning
+	}{
+		{"full packets arrive", calls.Call{MTU: 1500}, false},
+		{"the size is not known", calls.Call{}, true},
+		{"they vanish", calls.Call{MTU: 1500, Hole: true}, true},
+		{"long messages stall", calls.Call{MTU: 1500, Stall: "there"}, true},
+	} {
+		d := Decide(posts(2, func(i int, p *Post) {
+			p.Traits = Traits{PeerMTU: 1500 + 7500*i, PeerIf: "eth0"}
+			c := tt.call
+			c.To, c.IfMTU = 1-i, p.Traits.PeerMTU
+			p.Calls = []calls.Call{c}
+		}), nil)
+		got := slices.ContainsFunc(d.Findings, func(f finding.Finding) bool { return f.ID == "same.mtu" })
+		if got != tt.want {
+			t.Errorf("%s: %+v", tt.name, d.Findings)
+		}
+	}
+}
