@@ -175,7 +175,12 @@ func (v *view) explain(all []claim) []claim {
 			out = append(out, c)
 		}
 	}
-	return out
+	// A rank that could not connect to what another one has published fails by that.
+	return slices.DeleteFunc(out, func(c claim) bool {
+		return c.Cause == "rank.failed" && slices.ContainsFunc(out, func(d claim) bool {
+			return strings.HasPrefix(d.Cause, "address.") && v.within(c, d)
+		})
+	})
 }
 
 // explains reports whether the deeper claim d makes c superfluous: c blames only what d blames already, or c is
@@ -262,7 +267,8 @@ func sentence(seats []*seat, what string) string {
 			break
 		}
 	}
-	what = strings.NewReplacer("does not", "do not", "and works", "and work", "reads", "read").Replace(what)
+	what = strings.NewReplacer("does not", "do not", "and works", "and work", "reads", "read",
+		"its script,", "their scripts,").Replace(what)
 	return rankWords(ranks) + " (" + finding.Some(nodes) + ") " + what
 }
 

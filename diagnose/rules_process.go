@@ -124,7 +124,7 @@ func (v *view) failed(s *seat) (claim, bool) {
 	if main != nil && hasFrame(main, "_shutdown") && slices.ContainsFunc(main.Frames, func(f string) bool {
 		return strings.HasPrefix(f, "_shutdown (threading.py")
 	}) {
-		c := about("rank.failed", verdict.Certain, s, "has left its script and waits for a thread that does not end")
+		c := about("rank.failed", verdict.Certain, s, "has left its script, and a thread remains that never ends")
 		if e := lastError(p); e != "" {
 			c.what = "has failed with " + e + ", and does not end: a thread remains"
 		}

@@ -49,7 +49,7 @@ func laterKinds() []kind {
 		halt.named("stopped-large").with("--numel 10000000"), lazy,
 		halt.named("stopped-two").of("0,3", "1,2:step 0,3:odd", "host0,host1").withArgs("--odd 0,3 --after halt"),
 		left.always(), first, left.named("left-launch").by(launch), left.named("left-torch-1.13").aged(),
-		odd("lock-later", "lock", "rank.lock"), read, traced, failed, key,
+		odd("lock-later", "lock", "rank.lock|rank.left"), read, traced, failed, key,
 		mismatch("mismatch", "barrier"), mismatch("mismatch-launch", "barrier").by(launch),
 		mismatch("mismatch-gather", "gather"), hold, size, subset,
 	}
