@@ -90,6 +90,8 @@ type Input struct {
 	// Resolve returns a *net.DNSError with IsNotFound where the name does not exist.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to the store's endpoints
+	// Stuck returns why this node cannot send to an address, or "" (fabric.Stuck).
+	Stuck func(dst netip.Addr) string
 	// Stat returns fs.ErrPermission for a file that this user cannot read.
 	Stat func(path string) (fs.FileMode, error)
 	// LinkErrors reads the counters of a port of an HCA.

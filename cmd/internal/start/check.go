@@ -133,7 +133,7 @@ func (s *Start) checkInput() preflight.Input {
 		servers := nameServers(s.Node)
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}
-	in.Dial = (&net.Dialer{}).DialContext
+	in.Dial, in.Stuck = (&net.Dialer{}).DialContext, fabric.Stuck
 	in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
 		u, err := masterport.Look(os.DirFS("/proc"), at)
 		return preflight.PortUse(u), err

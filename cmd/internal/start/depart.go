@@ -5,18 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
 
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/ui"
+	"launch/fabric"
 	"launch/internal/exit"
 	"launch/rendezvous"
 )
 
 // depart leaves the job, reports err to the other nodes, and returns how this node ends; nil: well.
 func (s *Start) depart(ctx context.Context, err error) error {
+	err = s.blameWay(ctx, err)
 	if s.comp == nil {
 		s.excuse(ctx, err)
 		return err
@@ -27,6 +31,31 @@ func (s *Start) depart(ctx context.Context, err error) error {
 		s.status = 0
 		s.UI.Note("%v", e)
 		return nil
+	}
+	return err
+}
+
+// blameWay turns the error about a store that does not answer into one about this node's own link or route.
+func (s *Start) blameWay(ctx context.Context, err error) error {
+	if !errors.Is(err, rendezvous.ErrUnreachable) || s.store == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLook)
+	defer cancel()
+	for _, at := range s.store.Endpoints {
+		host := at
+		if h, _, splitErr := net.SplitHostPort(at); splitErr == nil {
+			host = h
+		} else if u, parseErr := url.Parse(at); parseErr == nil {
+			host = u.Hostname()
+		}
+		addrs, _ := systemResolver(ctx, host)
+		for _, a := range addrs {
+			if why := fabric.Stuck(a); why != "" {
+				return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s", at, why).
+					Do(fabric.FixStuck)
+			}
+		}
 	}
 	return err
 }
