@@ -55,8 +55,8 @@ func (v *view) phaseOf(s *seat) phase {
 	}
 	if v.initDone(s) {
 		switch {
-		case in("new_group") || in("split_group") || v.waitsForKeys(p):
-			return group
+		case in("new_group") || in("split_group") || main == nil && v.waitsForKeys(p):
+			return group // with a stack of the script's own it waits for a key that the script asks for
 		case main != nil && collectiveOf(main) != "":
 			return collective
 		case main == nil && waitsOnFutex(p):

@@ -153,6 +153,8 @@ func (v *view) failedInits() (out []claim) {
 		what := "has published its address, and has failed in init_process_group; its process remains"
 		if e := lastError(s.proc); e != "" {
 			what = "has failed in init_process_group with " + e + "; its process remains"
+		} else if v.board != nil && v.board.Ended > 0 {
+			continue // ranks of another node have ended well: this one has left the group after its work
 		}
 		out = append(out, about("rank.failed", verdict.Certain, s, what).
 			see("store", fmt.Sprintf("/default_pg/0//cpu//0/%d is there, and no thread of Gloo", s.rank)))
