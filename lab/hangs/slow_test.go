@@ -38,6 +38,8 @@ func longKinds() []kind {
 	sleeps := slow("sleep", "sleep")
 	// Nothing but its stack tells it from a hang.
 	sleeps.want.state, sleeps.want.cause = "slow|open", "rank.working|rank.before-init"
+	queue := slow("queue", "queue") // about 1 % of a core, which a rank that hangs may also use
+	queue.want = sleeps.want
 	all := slow("all-ranks", "hash")
 	all.args, all.at = "--odd 0,1,2,3 --before slow_hash", "0,1,2,3:odd"
 	all.want.ranks, all.want.nodes = "0,1,2,3", "host0,host1"
@@ -79,7 +81,7 @@ func longKinds() []kind {
 		slow("shuffle", "shuffle"),
 		slow("thread", "thread"),
 		slow("worker", "worker"),
-		slow("queue", "queue"),
+		queue,
 		after("validation", "hash"),
 		after("checkpoint", "write"),
 		after("checkpoint", "write").by(launch).named("slow-checkpoint-launch"),
