@@ -133,7 +133,7 @@ func (s *Start) hangAfter() time.Duration {
 	l := s.Job.Line
 	other := l.Kind == launcher.Program && slices.ContainsFunc([]string{"jax", "tensorflow", "ray"},
 		func(library string) bool { return slices.Contains(s.Job.Uses, library) })
-	if other || l.Kind == launcher.Ray {
+	if other || l.Kind == launcher.Ray || s.Job.Role.Set { // roles have a store each, and may wait for one another
 		return 0
 	}
 	return s.Opt.HangAfter

@@ -214,6 +214,10 @@ func (s *Start) possible(context.Context) error {
 			s.Job.Tasks.LocalSize, s.Job.Tasks.From).
 			Do("start one task per node, or omit %s", what)
 	}
+	if s.Job.Role.Set && s.Opt.EndsHung() {
+		return exit.Errorf(exit.Config, "%s end with --role: a role that waits for another one looks as a job that hangs",
+			s.Opt.From("on-hang")).Do("omit one of both; launch doctor says what hangs")
+	}
 	if !s.Job.Several() && s.Opt.Given["bench"] {
 		s.UI.Note("--bench measures between nodes, but this job has one node: nothing is measured")
 	}
