@@ -67,9 +67,13 @@ func (s *Start) measureFirst(ctx context.Context) error {
 	return nil
 }
 
+// hearing is how long an unfit node stays, so that the others read why it leaves: once it has left, they join again
+// without the decision.
+const hearing = 500 * time.Millisecond
+
 // obeyDecision prints the findings between the nodes; errAgain: another node is unfit and gets
 // replaced.
-func (s *Start) obeyDecision(context.Context) error {
+func (s *Start) obeyDecision(ctx context.Context) error {
 	d := s.decision
 	if s.Peer = d.Findings; s.measured != nil {
 		s.UI.Rails(s.benched(*s.measured))
@@ -80,6 +84,10 @@ func (s *Start) obeyDecision(context.Context) error {
 	case d.Go:
 		return nil
 	case slices.Contains(d.Unfit, s.World.Rank):
+		select {
+		case <-time.After(hearing):
+		case <-ctx.Done():
+		}
 		return exit.Errorf(exit.Unfit, "this node is unfit: see the finding above")
 	case s.noWait():
 		return exit.Errorf(exit.PeerUnfit, "unfit: %s", d.Who).Do("see the finding above; %s", s.whyNoWait())
