@@ -55,11 +55,13 @@ func start(t *testing.T, cmd *exec.Cmd) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	// Start returns while the kernel still lays out the new image: its command line follows.
-	eventually(t, "a command line", func() bool {
-		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", cmd.Process.Pid))
-		return err != nil || len(line) > 0
-	})
+	// Start returns while the kernel still lays out the new image: its command line follows, and then its environment.
+	for _, name := range []string{"cmdline", "environ"} {
+		eventually(t, "a "+name, func() bool {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, name))
+			return err != nil || len(text) > 0 || name == "environ" && cmd.Env != nil && len(cmd.Env) == 0
+		})
+	}
 	return cmd.Process.Pid
 }
 
