@@ -208,6 +208,21 @@ type bounded struct {
 
 // waited returns the answer of call, or errLate.
 func waited[T any](b *bounded, op, name string, call func() (T, error)) (T, error) {
+	limit := fileBudget
+	if b.late.Load() {
+		limit = fileBudget2
+	}
+	v, late, err := Within(limit, call)
+	if late {
+		b.late.Store(true)
+		err = &fs.PathError{Op: op, Path: name, Err: errLate}
+	}
+	return v, err
+}
+
+// Within returns the answer of a call that a hung file system may keep for ever; late: there is none within the limit,
+// and the call goes on by itself.
+func Within[T any](limit time.Duration, call func() (T, error)) (v T, late bool, err error) {
 	type answer struct {
 		value T
 		err   error
@@ -217,19 +232,13 @@ func waited[T any](b *bounded, op, name string, call func() (T, error)) (T, erro
 		v, err := call()
 		done <- answer{v, err}
 	}()
-	limit := fileBudget
-	if b.late.Load() {
-		limit = fileBudget2
-	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case a := <-done:
-		return a.value, a.err
+		return a.value, false, a.err
 	case <-timer.C:
-		b.late.Store(true)
-		var none T
-		return none, &fs.PathError{Op: op, Path: name, Err: errLate}
+		return v, true, nil
 	}
 }
 

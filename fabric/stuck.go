@@ -8,9 +8,18 @@ import (
 	"syscall"
 )
 
-// Stuck returns why no packet of this node gets to an address, as far as this node itself shows it: there is no route,
-// or the interface of the route is down or has no link. It sends nothing. "": nothing is wrong here.
-func Stuck(dst netip.Addr) string {
+// Stuck returns why no packet of this node gets to any of some addresses, as far as this node itself shows it: there is
+// no route, or the interface of the route is down or has no link. It sends nothing. "": nothing is wrong here.
+func Stuck(dsts []netip.Addr) (why string) {
+	for _, dst := range dsts {
+		if why = stuck(dst); why == "" {
+			return ""
+		}
+	}
+	return why
+}
+
+func stuck(dst netip.Addr) string {
 	r, err := RouteTo(dst)
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EINVAL):
@@ -30,6 +39,3 @@ func Stuck(dst netip.Addr) string {
 	}
 	return ""
 }
-
-// FixStuck is what to look at where Stuck has a reason.
-const FixStuck = "ip -br link; ip route   # on this node"

@@ -90,8 +90,8 @@ type Input struct {
 	// Resolve returns a *net.DNSError with IsNotFound where the name does not exist.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to the store's endpoints
-	// Stuck returns why this node cannot send to an address, or "" (fabric.Stuck).
-	Stuck func(dst netip.Addr) string
+	// Stuck returns why this node can send to none of some addresses, or "" (fabric.Stuck).
+	Stuck func(dsts []netip.Addr) string
 	// Stat returns fs.ErrPermission for a file that this user cannot read.
 	Stat func(path string) (fs.FileMode, error)
 	// LinkErrors reads the counters of a port of an HCA.
@@ -238,3 +238,11 @@ func (in Input) MoreMemlock() string {
 		InShell:   "ulimit -l unlimited\nor in /etc/security/limits.d/90-rdma.conf: * - memlock unlimited, and log in again",
 	})
 }
+
+// Remedies that more than one place names.
+const (
+	// FixStuck is for a node that cannot send.
+	FixStuck = "ip -br link; ip route   # on this node"
+	// FixSilent is for a file system that does not answer.
+	FixSilent = "df   # stops at a mount whose server is gone: umount -f -l MOUNT, or bring its server back"
+)

@@ -20,7 +20,6 @@ type thread struct {
 	name, wchan, state string
 	cpu                int64
 	ran                string // how long it ran, and how often, as the scheduler counts
-	timed              bool   // as Thread.Timed
 }
 
 // maxThreads of one process are read.
@@ -36,12 +35,8 @@ func readThreads(pid int) map[int]thread {
 		if err != nil {
 			continue // it has ended
 		}
-		t := thread{name: clean(s.comm, maxValue), wchan: channel(readLine(dir + "wchan")), state: s.state,
+		out[tid] = thread{name: clean(s.comm, maxValue), wchan: channel(readLine(dir + "wchan")), state: s.state,
 			cpu: s.cpu, ran: ran(readLine(dir + "schedstat"))}
-		if strings.HasPrefix(t.wchan, "futex") {
-			t.timed = timed(readLine(dir + "syscall"))
-		}
-		out[tid] = t
 	}
 	return out
 }
@@ -67,11 +62,22 @@ func channel(wchan string) string {
 // still returns whether no thread ran between two moments, and none came or ended.
 func still(before, after map[int]thread) bool { return len(after) > 0 && maps.Equal(before, after) }
 
+// readTimed returns which threads wait for a futex with a time limit.
+func readTimed(pid int, all map[int]thread) map[int]bool {
+	out := map[int]bool{}
+	for tid, t := range all {
+		if strings.HasPrefix(t.wchan, "futex") {
+			out[tid] = timed(readLine(procPath(pid, "task/"+strconv.Itoa(tid)+"/syscall")))
+		}
+	}
+	return out
+}
+
 // grouped counts threads of the same name, place and state.
-func grouped(all map[int]thread) []Thread {
+func grouped(all map[int]thread, timed map[int]bool) []Thread {
 	count := map[Thread]int{}
-	for _, t := range all {
-		count[Thread{Name: t.name, Wchan: t.wchan, State: t.state, Timed: t.timed}]++
+	for tid, t := range all {
+		count[Thread{Name: t.name, Wchan: t.wchan, State: t.state, Timed: timed[tid]}]++
 	}
 	var out []Thread
 	for t, n := range count {

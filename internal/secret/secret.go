@@ -128,9 +128,12 @@ func derive(t Token, serial *big.Int, credential string) (*Keys, error) {
 	return k, nil
 }
 
-// Client returns the settings of a client. It accepts the one certificate and no other, at any name or
-// address, as gRPC alone would not: TLS 1.3 proves that the other side has its key.
+// Client returns the settings of a client; nil without keys. It accepts the one certificate and no other, at any name
+// or address, as gRPC alone would not: TLS 1.3 proves that the other side has its key.
 func (k *Keys) Client() *tls.Config {
+	if k == nil {
+		return nil
+	}
 	return &tls.Config{
 		Certificates: []tls.Certificate{k.pair}, ServerName: name, MinVersion: tls.VersionTLS13,
 		InsecureSkipVerify: true,

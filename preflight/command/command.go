@@ -55,7 +55,7 @@ const lookLimit = preflight.File + time.Second
 func silent(in preflight.Input, what string, err error) finding.Finding {
 	return stops(in, finding.Failf("%s: a file system does not answer", what)).Named("storage.answers").
 		See("look at it", "%v", err).
-		Do("df   # stops at a mount whose server is gone: umount -f -l MOUNT, or bring its server back")
+		Do(preflight.FixSilent)
 }
 
 // notLookedUp returns why the command is not looked up, or "".

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 
-	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/preflight"
@@ -210,9 +209,11 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 		seen = append(seen, finding.Seen{Where: "connect " + all[i].String(), What: err.Error()})
 	}
 	f := answered(in, all, open, silent)
-	if why := stuck(ctx, in, all); why != "" && open == 0 && silent > 0 {
-		f = finding.Warnf("the store is not reached, and the reason is here: %s", why).
-			Breaking("this node waits until its --join-timeout").Do(fabric.FixStuck)
+	if open == 0 && silent > 0 {
+		if why := stuck(ctx, in, all); why != "" {
+			f = finding.Warnf("the store is not reached, and the reason is here: %s", why).
+				Breaking("this node waits until its --join-timeout").Do(preflight.FixStuck)
+		}
 	}
 	if open == 0 && unasked > 0 {
 		f = finding.Skipf("could not tell: the address of %s was not found in time", finding.Join(all, endpoint.String))
@@ -222,24 +223,20 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 }
 
 // stuck returns why this node cannot send to any of the endpoints; "": it is not known.
-func stuck(ctx context.Context, in preflight.Input, all []endpoint) (why string) {
+func stuck(ctx context.Context, in preflight.Input, all []endpoint) string {
 	if in.Stuck == nil {
 		return ""
 	}
+	var addrs []netip.Addr
 	for _, e := range all {
-		addrs := []netip.Addr{}
 		if a, err := netip.ParseAddr(e.host); err == nil {
 			addrs = append(addrs, a)
 		} else if in.Resolve != nil {
-			addrs, _ = in.Resolve(ctx, e.host)
-		}
-		for _, a := range addrs {
-			if why = in.Stuck(a); why == "" {
-				return ""
-			}
+			more, _ := in.Resolve(ctx, e.host)
+			addrs = append(addrs, more...)
 		}
 	}
-	return why
+	return in.Stuck(addrs)
 }
 
 // answered judges how many endpoints took a connection, and how many stayed silent.

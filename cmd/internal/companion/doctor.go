@@ -201,16 +201,11 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 
 // ask asks one node.
 func (d *doctor) ask(ctx context.Context, n rendezvous.Partner) (scene.Scene, error) {
-	keys := d.p.spec.Token.Keys(d.p.spec.Job)
+	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
 	var err error
 	for _, a := range append([]netip.Addr{n.Addr}, n.Addrs...) {
 		var shown []byte
-		if keys == nil {
-			shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), nil, n.ID)
-		} else {
-			shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), keys.Client(), n.ID)
-		}
-		if err == nil {
+		if shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), keys, n.ID); err == nil {
 			return unpack(shown)
 		}
 	}

@@ -41,7 +41,7 @@ func TestANodeWaitsUntilTheDoorOfTheHostIsShut(t *testing.T) {
 }
 
 func TestANodeHearsWhatListensOnAnother(t *testing.T) {
-	d, n := nodeOf(t, "", lo, rendezvous.Partner{Addr: lo})
+	_, n := nodeOf(t, "", lo, rendezvous.Partner{Addr: lo})
 	_, far := nodeOf(t, "", netip.MustParseAddr("127.0.0.9"), rendezvous.Partner{Addr: netip.MustParseAddr("127.0.0.8")})
 	open := func(at string) int {
 		l, err := net.Listen("tcp", at)
@@ -61,7 +61,8 @@ func TestANodeHearsWhatListensOnAnother(t *testing.T) {
 		{n, 1, sidechannel.Deaf}, {n, 0, sidechannel.Deaf},
 		{far, all, sidechannel.Deaf}, // a stranger learns nothing
 	} {
-		if h, err := d.p.hear(t.Context(), tt.node, tt.port); err != nil || h != tt.want {
+		at := netip.AddrPortFrom(tt.node.Addr, uint16(tt.node.Peer))
+		if h, err := sidechannel.Hear(t.Context(), at, nil, tt.node.ID, tt.port); err != nil || h != tt.want {
 			t.Errorf("port %d of %s: %q, %v; want %q", tt.port, tt.node.Addr, h, err, tt.want)
 		}
 	}

@@ -3,7 +3,6 @@ package companion
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -108,8 +107,9 @@ const (
 func (p *companion) awaitQuiet(ctx context.Context, host rendezvous.Partner) {
 	ctx, cancel := context.WithTimeout(ctx, quietBudget)
 	defer cancel()
+	at, keys := netip.AddrPortFrom(host.Addr, uint16(host.Peer)), p.spec.Token.Keys(p.spec.Job).Client()
 	for pause := quietPause; ; pause = min(2*pause, 100*time.Millisecond) {
-		_, err := p.hear(ctx, host, 0)
+		_, err := sidechannel.Hear(ctx, at, keys, host.ID, 0)
 		if err == nil || sidechannel.CauseOf(err) == sidechannel.Refused { // its command has ended already
 			return
 		}
@@ -119,15 +119,6 @@ func (p *companion) awaitQuiet(ctx context.Context, host rendezvous.Partner) {
 			return
 		}
 	}
-}
-
-// hear asks a node whether a program listens there on a port.
-func (p *companion) hear(ctx context.Context, n rendezvous.Partner, port int) (sidechannel.Hearing, error) {
-	var keys *tls.Config
-	if k := p.spec.Token.Keys(p.spec.Job); k != nil {
-		keys = k.Client()
-	}
-	return sidechannel.Hear(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), keys, n.ID, port)
 }
 
 // awaitStore releases the port once the job's own store has it.

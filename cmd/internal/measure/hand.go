@@ -133,9 +133,7 @@ func (b *Bench) otherPort() string {
 // call measures with the server of --client.
 func (h *byHand) call(ctx, wait context.Context) (Result, error) {
 	n := h.node
-	if k := h.Token.Keys(""); k != nil {
-		n.Keys = k.Client()
-	}
+	n.Keys = h.Token.Keys("").Client()
 	at, from, err := h.serverAt(wait)
 	if err != nil {
 		return Result{}, err

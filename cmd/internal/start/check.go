@@ -143,22 +143,11 @@ func (s *Start) checkInput() preflight.Input {
 
 // answered returns what a look at files returns, or os.ErrDeadlineExceeded: a hung file system keeps it for ever.
 func answered[T any](look func() (T, error)) (T, error) {
-	type answer struct {
-		v   T
-		err error
+	v, late, err := fabric.Within(preflight.File, look)
+	if late {
+		err = fmt.Errorf("no answer within %s: %w", preflight.File, os.ErrDeadlineExceeded)
 	}
-	got := make(chan answer, 1)
-	go func() {
-		v, err := look()
-		got <- answer{v, err}
-	}()
-	select {
-	case a := <-got:
-		return a.v, a.err
-	case <-time.After(preflight.File):
-		var none T
-		return none, fmt.Errorf("no answer within %s: %w", preflight.File, os.ErrDeadlineExceeded)
-	}
+	return v, err
 }
 
 // searchPath finds a program in PATH; fs.ErrPermission: it may not be executed.

@@ -106,10 +106,8 @@ func (s *Start) options() preflight.Options {
 
 // call calls the other nodes, and looks up their names unless the name servers are known not to answer.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
-	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv && !s.Job.Role.Set}
-	if keys := s.Opt.Token.Keys(s.Job.ID.V); keys != nil {
-		c.Keys = keys.Client()
-	}
+	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv && !s.Job.Role.Set,
+		Keys: s.Opt.Token.Keys(s.Job.ID.V).Client()}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
 	})

@@ -5,8 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
+	"net/netip"
 	"strings"
 	"syscall"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/fabric"
 	"launch/internal/exit"
+	"launch/preflight"
 	"launch/rendezvous"
 )
 
@@ -42,20 +42,14 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLook)
 	defer cancel()
-	for _, at := range s.store.Endpoints {
-		host := at
-		if h, _, splitErr := net.SplitHostPort(at); splitErr == nil {
-			host = h
-		} else if u, parseErr := url.Parse(at); parseErr == nil {
-			host = u.Hostname()
-		}
-		addrs, _ := systemResolver(ctx, host)
-		for _, a := range addrs {
-			if why := fabric.Stuck(a); why != "" {
-				return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s", at, why).
-					Do(fabric.FixStuck)
-			}
-		}
+	var addrs []netip.Addr
+	for _, host := range storeNames(s.Job.Store.V) {
+		more, _ := systemResolver(ctx, host)
+		addrs = append(addrs, more...)
+	}
+	if why := fabric.Stuck(addrs); why != "" {
+		return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s",
+			strings.Join(s.store.Endpoints, ", "), why).Do(preflight.FixStuck)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/handoff"
 	"launch/internal/launcher"
+	"launch/preflight"
 )
 
 // handOver becomes the command, as do the other tasks of this node. It returns only an error.
@@ -79,8 +80,7 @@ func lookPath(name string) (string, error) {
 // notExecutable returns status 127 or 126, as a shell does.
 func notExecutable(name string, err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return exit.Errorf(exit.Unfit, "looking for %s in PATH: %v", name, err).
-			Do("df   # stops at a mount whose server is gone: umount -f -l MOUNT, or bring its server back")
+		return exit.Errorf(exit.Unfit, "looking for %s in PATH: %v", name, err).Do(preflight.FixSilent)
 	}
 	if errors.Is(err, handoff.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exit.Errorf(exit.NotFound, "%v", err).

@@ -38,7 +38,7 @@ func (s *Start) supervise(ctx context.Context) error {
 		s.deadline = s.began.Add(s.Opt.JoinTimeout)
 		comeBack := func(s *Start, ctx context.Context) error { return s.comp.Return(ctx) }
 		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, comeBack, agree,
-			(*Start).release, (*Start).awaitRoles, (*Start).awaitTurn); err != nil {
+			begin); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,9 @@ package start
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,7 +46,7 @@ func (s *Start) narrow(w *launcher.World) {
 	mine := s.roles[s.Job.Role.V]
 	rank := slices.IndexFunc(mine, func(p rendezvous.Partner) bool { return p.Rank == s.World.Rank })
 	if rank < 0 {
-		return // a node of the world has no role: the decision says so
+		return // the nodes are not known yet
 	}
 	w.Nodes, w.NodeRank = launcher.Known(len(mine)), launcher.Known(rank)
 	w.MasterAddr, w.MasterPort = mine[0].Addr.String(), launcher.Known(mine[0].Port)
@@ -60,7 +62,10 @@ func (s *Start) roleVars() []setting.Var {
 			Source: "rendezvous"}
 	}
 	var out []setting.Var
-	for _, name := range sorted(s.roles) {
+	for _, name := range slices.Sorted(maps.Keys(s.roles)) {
+		if name == "" {
+			continue // the decision says that these nodes have none
+		}
 		nodes := s.roles[name]
 		addrs := finding.Map(nodes, func(p rendezvous.Partner) string { return p.Addr.String() })
 		out = append(out,
@@ -68,17 +73,6 @@ func (s *Start) roleVars() []setting.Var {
 			set(name, "ADDRS", strings.Join(addrs, ","), "the addresses of the nodes of role "+name+", in rank order"))
 	}
 	return out
-}
-
-// sorted returns the names of the roles.
-func sorted(roles map[string][]rendezvous.Partner) (names []string) {
-	for name := range roles {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Waiting for a role: how often its nodes are asked, when that is said first and then again, and for how long a node
@@ -112,8 +106,9 @@ func (s *Start) awaitRoles(ctx context.Context) error {
 func (s *Start) awaitNode(ctx context.Context, a job.After, p rendezvous.Partner) error {
 	began := time.Now()
 	say, heard := began.Add(roleSay), began
+	keys := s.Opt.Token.Keys(s.Job.ID.V).Client()
 	for {
-		h, err := s.hear(ctx, p, a.Port)
+		h, err := hear(ctx, p, keys, a.Port)
 		now := time.Now()
 		if err == nil {
 			heard = now
@@ -156,12 +151,8 @@ func awaited(a job.After, p rendezvous.Partner, h sidechannel.Hearing, err error
 }
 
 // hear asks a node whether a program there listens on a port.
-func (s *Start) hear(ctx context.Context, p rendezvous.Partner, port int) (sidechannel.Hearing, error) {
+func hear(ctx context.Context, p rendezvous.Partner, keys *tls.Config, port int) (sidechannel.Hearing, error) {
 	ctx, cancel := context.WithTimeout(ctx, roleCall)
 	defer cancel()
-	at := netip.AddrPortFrom(p.Addr, uint16(p.Peer))
-	if keys := s.Opt.Token.Keys(s.Job.ID.V); keys != nil {
-		return sidechannel.Hear(ctx, at, keys.Client(), p.ID, port)
-	}
-	return sidechannel.Hear(ctx, at, nil, p.ID, port)
+	return sidechannel.Hear(ctx, netip.AddrPortFrom(p.Addr, uint16(p.Peer)), keys, p.ID, port)
 }

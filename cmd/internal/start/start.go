@@ -93,23 +93,28 @@ func (s *Start) byKind(ctx context.Context) error {
 		return s.do(ctx, (*Start).follow, (*Start).execute)
 	}
 	node := []stage{(*Start).leadTasks, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).possible,
-		(*Start).unused, (*Start).gatherTasks}
+		(*Start).newGroup, (*Start).gatherTasks}
+	last := (*Start).handOver
+	switch {
+	case again:
+		last = (*Start).supervise
+	case s.endsHung():
+		last = (*Start).guard
+	}
 	switch {
 	case !several && again:
 		node = append(node, (*Start).planAlone, (*Start).repeat)
 	case !several:
 		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).handOver)
-	case again:
-		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
-			(*Start).awaitRoles, (*Start).awaitTurn, (*Start).supervise)
-	case s.endsHung():
-		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
-			(*Start).awaitRoles, (*Start).awaitTurn, (*Start).guard)
 	default:
-		node = append(node, (*Start).locate, (*Start).register, agree, (*Start).release,
-			(*Start).awaitRoles, (*Start).awaitTurn, (*Start).handOver)
+		node = append(node, (*Start).locate, (*Start).register, agree, begin, last)
 	}
 	return s.do(ctx, node...)
+}
+
+// begin follows the go, and waits for what the command needs to find.
+func begin(s *Start, ctx context.Context) error {
+	return s.do(ctx, (*Start).release, (*Start).awaitRoles, (*Start).awaitTurn)
 }
 
 // agree gathers the nodes until all of them may start.

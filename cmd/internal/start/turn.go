@@ -15,9 +15,9 @@ import (
 	"launch/rendezvous"
 )
 
-// unused refuses a group of nixlbench in which processes of another run are counted: they would have the ranks of
+// newGroup refuses a group of nixlbench in which processes of another run are counted: they would have the ranks of
 // these. A group that launch names is new.
-func (s *Start) unused(ctx context.Context) error {
+func (s *Start) newGroup(ctx context.Context) error {
 	b, ok := s.Job.Line.NIXLBench()
 	if !ok || b.Group == "" || !s.Job.Several() {
 		return nil
