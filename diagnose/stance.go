@@ -11,10 +11,11 @@ import (
 
 // Stance is where the ranks of a job were in one look. Two of them, taken far apart, show which rank spins.
 type Stance struct {
-	view  *view             // nil: forgotten
-	spins map[string]string // the ranks that use one core and do nothing else: the lines of their stacks
-	waits map[string]string // the ranks that wait for others, each with where
-	bytes uint64            // that have moved between ranks
+	view  *view                // nil: forgotten
+	spins map[string]string    // the ranks that use one core and do nothing else: the lines of their stacks
+	waits map[string]string    // the ranks that wait for others, each with where
+	bytes uint64               // that have moved between ranks
+	taken map[string]time.Time // of each process: when its node was looked at
 }
 
 // StanceOf returns where the ranks of the first job of some scenes are; nil: there is no job.
@@ -23,8 +24,10 @@ func StanceOf(scenes []scene.Scene) *Stance {
 	if len(all) == 0 {
 		return nil
 	}
-	out := &Stance{view: all[0], spins: map[string]string{}, waits: map[string]string{}}
+	out := &Stance{view: all[0], spins: map[string]string{}, waits: map[string]string{},
+		taken: map[string]time.Time{}}
 	for _, s := range all[0].seats {
+		out.taken[s.key()] = s.node.scene.Taken
 		main := mainStack(s.proc)
 		switch s.phase {
 		case before, inside:
@@ -71,6 +74,11 @@ func (now *Stance) Spins(last *Stance) (verdict.Answer, bool) {
 	if now == nil || now.view == nil || last == nil || len(now.waits) == 0 || now.bytes != last.bytes ||
 		len(now.waits)+len(now.spins) < len(now.view.seats) {
 		return verdict.Answer{}, false
+	}
+	for key, at := range now.taken {
+		if !at.IsZero() && at.Equal(last.taken[key]) {
+			return verdict.Answer{}, false // it is the same look, which serves callers for a while
+		}
 	}
 	for key, where := range now.waits {
 		if last.waits[key] != where {

@@ -38,6 +38,11 @@ func TestARankThatSpinsIsOpenAfterTwoLooks(t *testing.T) {
 		!slices.Equal(a.Why[0].Ranks, []int{1}) || a.Why[0].Sure == verdict.Certain {
 		t.Errorf("two looks: %v, %+v", ok, a)
 	}
+	same := spinning()
+	same[0].Taken = time.Unix(1e9, 0)
+	if a, ok := StanceOf(same).Spins(StanceOf(same)); ok {
+		t.Errorf("one look twice: %+v", a.Why)
+	}
 	for name, change := range map[string]func(s *scene.Scene, rank *scene.Proc){
 		"another line":          func(_ *scene.Scene, p *scene.Proc) { p.Stacks[0].Frames[0] = "poll (train.py:5)" },
 		"no stack":              func(_ *scene.Scene, p *scene.Proc) { p.Stacks = nil },
