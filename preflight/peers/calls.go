@@ -161,8 +161,10 @@ func wordsOf(e edge, posts []Post) words {
 	case sidechannel.Token:
 		return words{id: "peer.token", why: "its LAUNCH_TOKEN differs or is missing",
 			fix: "give all nodes the same LAUNCH_TOKEN"}
+	case sidechannel.Version:
+		return words{id: "same.launch", why: "it runs another version of launch", fix: oneVersion}
 	case sidechannel.Stranger:
-		return words{id: "peer.identity", why: "the program at " + c.Addr + " is not launch, or another version of it",
+		return words{id: "peer.identity", why: "the program at " + c.Addr + " is not launch",
 			fix: fmt.Sprintf("ip addr   # on %s: check that the address is its own, without a proxy\n"+
 				"else launch --addr ADDRESS …", e.to.Name)}
 	}

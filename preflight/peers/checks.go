@@ -64,7 +64,8 @@ func nodeChecks() []preflight.Check {
 		ID: "same.restarts", Title: "the nodes have the same --restarts",
 		Doc: "A node that has already executed its command cannot start it again with the others.",
 	}, {
-		ID: "same.launch", Title: "the nodes run the same launch", Doc: "Different versions are not tested together.",
+		ID: "same.launch", Title: "the nodes run the same launch", Doc: "Different versions are not tested together. A " +
+			"much older one does not understand what the others post: the job hangs.",
 	}}
 }
 

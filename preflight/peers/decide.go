@@ -28,6 +28,7 @@ type Post struct {
 	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
 	NProc    string         `json:"nproc,omitempty"`
 	Version  string         `json:"version"`            // of launch
+	Form     int            `json:"form,omitempty"`     // Form of that launch
 	Command  string         `json:"command"`            // the part of the command line that all nodes share
 	Script   string         `json:"script,omitempty"`   // a digest of the script
 	Restarts string         `json:"restarts,omitempty"` // --restarts
@@ -62,6 +63,7 @@ func Read(raw [][]byte) []Post {
 // Decision is the common result that all nodes print and follow.
 type Decision struct {
 	Go       bool            `json:"go"`
+	Form     int             `json:"form,omitempty"`     // Form of the launch that decided
 	Fast     bool            `json:"fast,omitempty"`     // all calls in a faster network of all nodes got through
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string          `json:"who,omitempty"`      // their names, in words
@@ -82,7 +84,7 @@ type judged struct {
 // job, the minority is unfit. Where only the store address identifies the job, a node with another command than node
 // rank 0 is unfit: it may belong to another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
-	d := Decision{Go: true, Nodes: Merge(posts)}
+	d := Decision{Go: true, Form: Form, Nodes: Merge(posts)}
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
@@ -117,7 +119,7 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
-	return []comparison{{"same.role", compareRoles, false}, {"peer.reach", compareCalls, false},
+	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false}, {"peer.reach", compareCalls, false},
 		{"peer.fast", compareFast, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
@@ -173,8 +175,6 @@ func compareLines(posts []Post) (out []judged) {
 			func(p Post) string { return p.Command }},
 		{"same.restarts", "--restarts", "a node that has already executed its command cannot start it again with the others",
 			func(p Post) string { return p.Restarts }},
-		{"same.launch", "launch version", "different versions are not tested together",
-			func(p Post) string { return p.Version }},
 	} {
 		gs := groups(posts, c.of)
 		if len(gs) < 2 {

@@ -1,12 +1,14 @@
 package start
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"launch/cmd/internal/storeaddr"
 	"launch/fabric"
+	"launch/internal/exit"
 	"launch/rendezvous"
 )
 
@@ -46,6 +48,43 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 		text += "; in a container, --network host gives it the addresses of its machine"
 	}
 	return text
+}
+
+// twin returns where this node has the rank from that another node has, too.
+func (s *Start) twin(other string) string {
+	i := s.Job.Index
+	if !i.Set {
+		return ""
+	}
+	s.twins = true
+	return fmt.Sprintf("node rank %d is from %s here, and %s has it, too; %s", i.V, i.From.Name, other, numbered(i.From.Name))
+}
+
+// numbered returns what to do about a source that gives two nodes the same rank.
+func numbered(from string) string {
+	if strings.HasPrefix(from, "-") {
+		return fmt.Sprintf("give each node its own %s, or omit it on all: ranks then go by arrival", from)
+	}
+	unset := from
+	if strings.HasPrefix(from, "SLURM_") {
+		unset = "SLURM_JOB_ID" // without it no variable of Slurm counts
+	}
+	return fmt.Sprintf("if %s is exported alike on every node, unset %s on all: ranks then go by arrival", from, unset)
+}
+
+// numberedTwice adds to the error of a node whose rank another node has where both have it from.
+func (s *Start) numberedTwice(err error) error {
+	e, duplicate := errors.AsType[*rendezvous.DuplicateError](err)
+	newer, superseded := errors.AsType[*rendezvous.SupersededError](err)
+	from := s.Job.Index.From.Name
+	switch {
+	case duplicate:
+		return exit.Errorf(exit.Duplicate, "%v (from %s)", e, from).Do("%s", numbered(from))
+	case superseded && newer.Newer.Machine != newer.Self.Machine:
+		return exit.Errorf(exit.Duplicate, "%v (from %s)", newer, from).
+			Do("%s\nif that node replaces this one, there is nothing to do here", numbered(from))
+	}
+	return err
 }
 
 // ownNetwork reports whether a node is in a container that has a network of its own by default, which other machines do

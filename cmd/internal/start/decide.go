@@ -57,7 +57,11 @@ func (s *Start) decide(ctx context.Context) error {
 		return err
 	}
 	s.decision = peers.Decision{}
-	if err := json.Unmarshal(out, &s.decision); err != nil || !s.decision.Fast {
+	err = json.Unmarshal(out, &s.decision)
+	if d, other := s.decision.OfAnotherForm(s.World.Master.Name(), s.Version); other {
+		s.decision, err = d, nil
+	}
+	if err != nil || !s.decision.Fast {
 		return err
 	}
 	s.Input.World.Fast = true // plan again, for the network that all nodes reached each other in
@@ -68,7 +72,7 @@ func (s *Start) decide(ctx context.Context) error {
 func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
-		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
+		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version, Form: peers.Form,
 		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),

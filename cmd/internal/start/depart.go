@@ -20,7 +20,7 @@ import (
 
 // depart leaves the job, reports err to the other nodes, and returns how this node ends; nil: well.
 func (s *Start) depart(ctx context.Context, err error) error {
-	err = s.blameWay(ctx, err)
+	err = s.numberedTwice(s.blameWay(ctx, err))
 	if s.comp == nil {
 		s.excuse(ctx, err)
 		return err
@@ -100,6 +100,9 @@ func (s *Start) missing(err error) error {
 	if len(m.Unfit) > 0 {
 		left += "; " + ui.Unfit(m.Unfit, m.More)
 		again = "fix the unfit node; " + again
+	}
+	if s.twins {
+		again = numbered(s.Job.Index.From.Name) + "\n" + again
 	}
 	switch {
 	case m.Running != "":

@@ -18,9 +18,10 @@ type observer struct {
 	ui      *ui.UI
 	timeout time.Duration // --join-timeout
 
-	// alone and unhosted, if set, return what may keep the nodes apart; "": nothing is known. Each is printed once.
+	// alone, unhosted and twin, if set, return what may keep the nodes apart; "": nothing is known. Each is printed once.
 	alone    func() string
 	unhosted func(rendezvous.Event) string
+	twin     func(other string) string
 
 	mu      sync.Mutex
 	latest  string           // the last event
@@ -141,6 +142,20 @@ func (o *observer) withoutStore() bool {
 	return o.away
 }
 
+// hint returns what may keep the nodes apart, as an event shows it; "": nothing new.
+func (o *observer) hint(e rendezvous.Event) (text string) {
+	switch {
+	case e.Kind == rendezvous.Lost && o.unhosted != nil && o.here == 0:
+		if text = o.unhosted(e); text != "" {
+			o.unhosted = nil
+		}
+	case e.Kind == rendezvous.Conflict && o.twin != nil:
+		text = o.twin(e.Member.Name())
+		o.alone, o.twin = nil, nil
+	}
+	return text
+}
+
 // event takes what the companion reports during a wait.
 func (o *observer) event(e rendezvous.Event) {
 	text := ui.Event(e)
@@ -156,12 +171,7 @@ func (o *observer) event(e rendezvous.Event) {
 	if e.Kind == rendezvous.Progress {
 		o.here = e.Attendance.Joined
 	}
-	hint := ""
-	if e.Kind == rendezvous.Lost && o.unhosted != nil && o.here == 0 {
-		if hint = o.unhosted(e); hint != "" {
-			o.unhosted = nil
-		}
-	}
+	hint := o.hint(e)
 	o.mu.Unlock()
 	defer func() {
 		if hint != "" {
