@@ -201,6 +201,7 @@ func (p Port) Active() bool { return p.State == 4 }
 type Limits struct {
 	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
 	Nofile      uint64 `json:"nofile"`       // soft
+	NofileHard  uint64 `json:"nofile_hard"`  // to which a process may raise it; math.MaxUint64 unlimited, 0 unknown
 	NofileKnown bool   `json:"nofile_known"` // false in a build without cgo
 	Shm         int64  `json:"shm"`          // bytes free in /dev/shm; -1 where it is not mounted
 	ShmSize     int64  `json:"shm_size"`     // size in bytes
