@@ -48,6 +48,11 @@ func nodeChecks() []preflight.Check {
 		Doc: "Without RDMA, NCCL and Gloo use the network of the nodes' addresses. Where each node also has one that is at " +
 			"least twice as fast, the nodes call each other there, and use it if every call gets through.",
 	}, {
+		ID: "peer.rails", Title: "each RoCE rail reaches the same rail of the other nodes",
+		Doc: "RDMA over Ethernet needs a route for each rail. NCCL connects rail to rail, and hangs or fails where one has " +
+			"no path, although the nodes' own addresses reach each other. Where a rail reaches only the same rail of other " +
+			"nodes, launch sets NCCL_CROSS_NIC=0.",
+	}, {
 		ID: "same.role", Title: "the roles of the nodes go together (--role, --after)",
 		Doc: "Either all nodes have a role, or none. A role that a node waits for must be there, and must not wait for " +
 			"that node's.",
