@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,4 +105,38 @@ func TestLockedMemoryOfARank(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.memlock", tt.in), tt.want)
 		})
 	}
+}
+
+func TestTheFoldersThatTheCommandNames(t *testing.T) {
+	in := checktest.Env(checktest.Four())
+	in.Dir = "/project"
+	in.Job.Line.Argv = []string{"torchrun", "/project/t.py", "--data", "/mnt/set", "--out=/ckpt/run7", "x=/not/an/option",
+		"relative/path", "/mnt/set/"}
+	in.Job.Line.Script, in.Job.Line.Rest = 1, 1
+	var got []string
+	for _, u := range uses(in) {
+		if u.what == "named by the command" {
+			got = append(got, u.path)
+		}
+	}
+	if strings.Join(got, " ") != "/mnt/set /ckpt/run7" {
+		t.Errorf("got %q", got)
+	}
+	in.Disks = func(_ context.Context, paths []string) (out []fabric.Disk) {
+		for _, p := range paths {
+			d := fabric.Disk{Path: p, Mount: "/", Kind: "ext4"}
+			switch p {
+			case "/mnt/set":
+				d = fabric.Disk{Path: p, Mount: p, Kind: "nfs4", Source: "filer:/set", Proto: "tcp", Meant: "rdma",
+					MeantBy: "its port 20049"}
+			case "/ckpt/run7":
+				d = fabric.Disk{Path: p, Mount: "/ckpt", Kind: "lustre", Source: "mgs:/ckpt", Late: "3s"}
+			}
+			out = append(out, d)
+		}
+		return out
+	}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.answers", in), "warn /ckpt/run7, named by the command, does not")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.nfs", in),
+		"warn nfs4 of filer:/set at /mnt/set uses tcp, and its port 20049 asks for RDMA")
 }
