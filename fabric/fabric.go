@@ -191,6 +191,7 @@ type Container struct {
 // GPUDirect is whether an HCA can reach a GPU's memory, according to files.
 type GPUDirect struct {
 	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem (or nv_peer_mem) is loaded
+	Module  bool   `json:"module,omitempty"`  // NVIDIA's module is visible, so peermem's would be
 	DMABuf  string `json:"dmabuf,omitempty"`  // "yes", or the reason against it; "" unknown
 }
 

@@ -80,6 +80,9 @@ func sameChecks() []preflight.Check {
 		Doc: "Two containers or two starts on one machine may see the same GPUs. NCCL refuses two ranks on one GPU " +
 			"(\"Duplicate GPU detected\").",
 	}}
+	out = append(out, preflight.Check{ID: "same.hostid", Title: "no two machines have the same NCCL_HOSTID",
+		Doc: "NCCL takes ranks with the same NCCL_HOSTID for those of one machine (getHostHash in its src/misc/utils.cc). " +
+			"It then refuses their GPUs as duplicates, or tries shared memory between machines."})
 	for _, r := range traitRules() {
 		out = append(out, preflight.Check{ID: r.id, Title: "all nodes have the same " + r.title,
 			Doc: sentence(r.breaks)})

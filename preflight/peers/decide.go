@@ -124,6 +124,7 @@ func comparisons(thresholds map[string]float64) []comparison {
 		{"peer.fast", compareFast, false}, {"peer.rails", compareRails, false},
 		{"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
+		{"same.hostid", compareHostIDs, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
 }
 

@@ -136,7 +136,8 @@ func TestTheFoldersThatTheCommandNames(t *testing.T) {
 		}
 		return out
 	}
-	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.answers", in), "warn /ckpt/run7, named by the command, does not")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.answers", in),
+		"warn /ckpt/run7, named by the command, does not")
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "storage.nfs", in),
 		"warn nfs4 of filer:/set at /mnt/set uses tcp, and its port 20049 asks for RDMA")
 }
