@@ -21,11 +21,11 @@ func TestTheWayToGPUMemory(t *testing.T) {
 	}{
 		"peermem": {with("InfiniBand", fabric.GPUDirect{Peermem: true, DMABuf: "Linux 5.4 is older"}),
 			"ok nvidia_peermem"},
-		"DMA-BUF":       {with("Ethernet", fabric.GPUDirect{DMABuf: "yes"}), "ok by DMA-BUF"},
-		"neither, IB":   {with("InfiniBand", closed), "warn nvidia_peermem is not loaded, and the driver's kernel modules"},
+		"DMA-BUF":     {with("Ethernet", fabric.GPUDirect{DMABuf: "yes"}), "ok by DMA-BUF"},
+		"neither, IB": {with("InfiniBand", closed), "warn nvidia_peermem is not loaded, and the driver's kernel modules"},
 		"neither, RoCE": {with("Ethernet", fabric.GPUDirect{Module: true, DMABuf: "Linux 5.4 is older than 5.12"}),
 			"warn Linux 5.4"},
-		"not known":     {with("InfiniBand", fabric.GPUDirect{}), "skip could not tell"},
+		"not known": {with("InfiniBand", fabric.GPUDirect{}), "skip could not tell"},
 		"GeForce": {with("InfiniBand", closed, checktest.EveryGPU(func(g *gpu.GPU) {
 			g.Name = "NVIDIA GeForce RTX 4090"
 		})), "skip these GPUs"},
