@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"launch/fabric/rail"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight/blame"
@@ -117,4 +118,13 @@ func railsApart(posts []Post) bool {
 		}
 	}
 	return tried > 0 && tried >= len(posts)-1
+}
+
+// securityGroup returns what to look at first where calls between nodes with EFAs vanish; "" elsewhere.
+func securityGroup(e edge) string {
+	if e.call.Cause != sidechannel.Dropped || e.from.Traits.Fabric != rail.EFA || e.to.Traits.Fabric != rail.EFA {
+		return ""
+	}
+	return "the security group of these instances must allow all traffic from and to itself, in both directions: " +
+		"EFA needs that, too\n"
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"launch/fabric/rail"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight/calls"
@@ -78,5 +79,22 @@ func TestRailsThatAreNotRouted(t *testing.T) {
 				t.Errorf("apart: %v, want %v", got, tt.apart)
 			}
 		})
+	}
+}
+
+func TestCallsThatVanishBetweenEFAs(t *testing.T) {
+	for kind, want := range map[rail.Kind]bool{rail.EFA: true, rail.InfiniBand: false, rail.TCP: false} {
+		posts := calling(3, func(_, to int, c *calls.Call) {
+			if to == 2 {
+				drop(c)
+			}
+		})
+		for i := range posts {
+			posts[i].Traits.Fabric = kind
+		}
+		got := compareCalls(posts)
+		if len(got) == 0 || strings.Contains(got[0].Fix, "security group") != want {
+			t.Errorf("%s: %+v, want a security group: %v", kind, got, want)
+		}
 	}
 }
