@@ -57,16 +57,17 @@ var doors = map[string][]string{
 		"internal/job", "internal/launcher", "internal/spelling", "preflight/threshold"},
 	// threshold parses --threshold, with the name that was most likely meant.
 	"preflight/threshold": {"internal/finding", "internal/spelling"},
-	// calls asks the partners of a world (rendezvous) over the side channel, and
+	// calls asks the partners of a world (rendezvous) over the side channel, from the rails' addresses too, and
 	// the name servers for their names; peers judges.
-	"preflight/calls": {"fabric", "internal/dns", "internal/sidechannel", "rendezvous"},
+	"preflight/calls": {"fabric", "fabric/rail", "internal/dns", "internal/sidechannel", "rendezvous"},
 
 	// The checks by topic. None imports another; what several need is the engine's.
 	"preflight/command": {"internal/finding", "internal/launcher", "preflight"},
 	"preflight/network": {"fabric", "internal/dns", "internal/finding", "internal/job", "internal/launcher",
 		"internal/setting", "preflight"},
-	"preflight/system": {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/setting",
-		"preflight"},
+	// rail, since NCCL opens more sockets over TCP than over RDMA.
+	"preflight/system": {"fabric", "fabric/rail", "internal/finding", "internal/job", "internal/launcher",
+		"internal/setting", "preflight"},
 	"preflight/gpu": {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
 	"preflight/rdma": {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding",
 		"internal/launcher", "preflight"},
@@ -261,6 +262,7 @@ var testDoors = map[string][]string{
 	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
 	"preflight/gpu":       {"preflight/checktest"},
 	"preflight/rdma":      {"fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
+	"preflight/calls":     {"fabric/machine/machinetest"},
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

@@ -29,6 +29,8 @@ type Host struct {
 	ns   string // the namespace
 	port string // its interface on the switch
 	dir  string // its files: shm, tmp, home, boot_id
+
+	routes int // of Routed
 }
 
 func (h *Host) setUp(hosts string) {

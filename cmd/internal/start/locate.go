@@ -115,8 +115,8 @@ func (s *Start) register(ctx context.Context) error {
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve:  place.Serve,
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
-		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
-		About:    calls.About(s.Node),
+		Low: lo, High: hi, Listen: s.listenAt(place), Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
+		About:    calls.About(s.Node, place.Addr),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
 		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
@@ -125,6 +125,14 @@ func (s *Start) register(ctx context.Context) error {
 		s.Opt.Token = s.comp.Token
 	}
 	return err
+}
+
+// listenAt returns where the side channel listens: everywhere if the other nodes call the rails of this one, too.
+func (s *Start) listenAt(place storeaddr.Place) netip.Addr {
+	if len(calls.RailAddrs(s.Node, place.Addr)) > 0 {
+		return netip.IPv6Unspecified()
+	}
+	return place.Listen
 }
 
 // hangAfter returns how long nothing may move before the doctor is asked; 0, never, for a job that has no store
