@@ -17,7 +17,7 @@ type fault struct {
 
 	// want are IDs of findings each of which names the cause. An entry with a
 	// space is an exit status and a part of the error's text, "75 missing", or the
-	// kind of a wait line, "wait conflict".
+	// kind of a wait line, "wait conflict", or "note" and a part of its text.
 	want []string
 	// runs: the job must start, since it may work.
 	runs bool
@@ -29,7 +29,7 @@ type fault struct {
 // faults returns all faults, by group.
 func faults() []fault {
 	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), peerNameFaults(), reachFaults(), gpuFaults(),
-		rdmaFaults(), envFaults(), systemFaults())
+		rdmaFaults(), envFaults(), systemFaults(), nodeFaults())
 }
 
 func TestFaults(t *testing.T) {
@@ -118,6 +118,9 @@ func (f fault) cause(s said) bool {
 	return slices.ContainsFunc(f.want, func(w string) bool {
 		if kind, ok := strings.CutPrefix(w, "wait "); ok {
 			return s.Type == "wait" && s.Kind == kind && (kind != "progress" || len(s.Attendance.Missing) > 0)
+		}
+		if part, ok := strings.CutPrefix(w, "note "); ok {
+			return s.Type == "note" && strings.Contains(s.Text, part)
 		}
 		if code, part, ok := strings.Cut(w, " "); ok {
 			return s.Type == "error" && fmt.Sprint(s.Code) == code && strings.Contains(s.What, part)

@@ -130,9 +130,13 @@ func seeds() []uint64 {
 var together = [][]string{{"the default route by another interface", "the own name on 127.0.1.1"},
 	{"two interfaces in one network, strict rp_filter"}}
 
-// chosen returns a few starts with them, where "some" is the first host alone.
+// chosen returns a few starts with them, where "some" is the first host alone, and one with each oddity that no other
+// one fits.
 func chosen(t *testing.T) (out []healthyStart) {
 	all := oddities()
+	for i, o := range lonelyOddities() {
+		out = append(out, healthyStart{fmt.Sprintf("alone-%d", i), rand.New(first{}), 3, []oddity{o}})
+	}
 	for i, names := range together {
 		var odd []oddity
 		for _, name := range names {

@@ -184,22 +184,24 @@ func twins(e edge, posts []Post) (words, bool) {
 		}
 	}
 	var who []string // in rank order, so the text is the same for each of them
-	image, other := false, false
+	image, other, what := false, false, "machines"
 	for _, p := range posts {
-		if of[p.Rank] != at || p.Traits.Machine == "" ||
-			p.Traits.Machine == e.to.Traits.Machine && p.Rank != e.to.Rank {
+		if of[p.Rank] != at || p.Traits.Machine == "" || p.Rank != e.to.Rank && p.Traits.sameNetwork(e.to.Traits) {
 			continue
 		}
 		who = append(who, p.Name)
 		if p.Rank != e.to.Rank {
 			other, image = true, image || p.Traits.Image != "" && p.Traits.Image == e.to.Traits.Image
+			if p.Traits.Machine == e.to.Traits.Machine {
+				what = "containers"
+			}
 		}
 	}
 	if !other {
 		return words{}, false
 	}
 	w := words{id: "peer.identity", several: true,
-		why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at, finding.Some(who)),
+		why: fmt.Sprintf("%d %s have the address %s: %s", len(who), what, at, finding.Some(who)),
 		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
 			"or hostNetwork: true\n" +
 			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}

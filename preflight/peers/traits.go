@@ -44,7 +44,13 @@ type Traits struct {
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
 	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf    string `json:"peer_if,omitempty"`  // its name
+	Net       string `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
+}
+
+// sameNetwork reports whether two nodes share the addresses of one machine, as far as is known.
+func (t Traits) sameNetwork(o Traits) bool {
+	return t.Machine == o.Machine && (t.Net == o.Net || t.Net == "" || o.Net == "")
 }
 
 // machineMark and uuidMark are the posted lengths of an identity: enough to distinguish the nodes of one job.

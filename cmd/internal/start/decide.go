@@ -210,7 +210,9 @@ func loads(n fabric.Node) peers.Loads {
 // traits returns what this node is made of, as the nodes compare it.
 func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) peers.Traits {
 	in := preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}
-	return peers.TraitsOf(in, rail.Of(n, addr))
+	t := peers.TraitsOf(in, rail.Of(n, addr))
+	t.Net, _ = os.Readlink("/proc/self/ns/net")
+	return t
 }
 
 // commandOf returns what should be the same on all nodes: the program's last name, and its arguments.
