@@ -64,6 +64,8 @@ type Job struct {
 	// Role is this node's part in a job whose nodes run different lines. Unset: all nodes are alike.
 	Role  setting.Value[string] `json:"role,omitzero"`
 	After []After               `json:"after,omitempty"` // what this node waits for before its command starts
+	// Pod is the Kubernetes pod that this node is; nil elsewhere.
+	Pod *Pod `json:"pod,omitempty"`
 	// Step is Slurm's name of this node, where the nodes are those of a Slurm step; else "".
 	Step string `json:"step,omitempty"`
 

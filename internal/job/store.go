@@ -118,8 +118,9 @@ func agree(a, b Store) bool {
 	one, two := strings.TrimSuffix(a.Host, "."), strings.TrimSuffix(b.Host, ".")
 	first, domain, _ := strings.Cut(one, ".")
 	second, other, _ := strings.Cut(two, ".")
+	begins := strings.HasPrefix(domain+".", other+".") || strings.HasPrefix(other+".", domain+".")
 	return strings.EqualFold(one, two) ||
-		!isAddr(one) && strings.EqualFold(first, second) && (domain == "" || other == "")
+		!isAddr(one) && strings.EqualFold(first, second) && (domain == "" || other == "" || begins)
 }
 
 func isAddr(host string) bool {

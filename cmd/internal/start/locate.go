@@ -35,7 +35,7 @@ const podNameDelay = 700 * time.Millisecond
 
 // ofAPod reports whether the store's name is another pod's, which the cluster's DNS learns soon.
 func ofAPod(j job.Job) bool {
-	return j.Several() && j.Index.V > 0 && j.Store.From.Name == job.PodHostName
+	return j.Several() && j.Pod != nil && j.Index.V > 0 && j.Store.From.Tier == setting.Scheduler
 }
 
 // locate finds the store's address, and waits for its name to resolve.
