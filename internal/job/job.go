@@ -29,6 +29,8 @@ type Store struct {
 	Embedded  bool     `json:"embedded"`
 	Host      string   `json:"host,omitempty"` // embedded: the name or address as given
 	Port      int      `json:"port,omitempty"` // embedded: launch's own, never torch's
+	// Shared: the name is that of a Kubernetes Service, and may have the address of each pod: node 0 hosts the store.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // PodHostName is the Source of what follows from the host name of an Indexed Job's pod.

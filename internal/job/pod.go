@@ -13,7 +13,8 @@ type Pod struct {
 	Owner     string `json:"owner,omitempty"`     // what made it, as kubectl takes it: job/train
 	Selector  string `json:"selector,omitempty"`  // the label that the owner's pods have in common
 
-	domain string // what follows the host name in its full name
+	domain      string // what follows the host name in its full name
+	hostNetwork bool
 }
 
 // managedHosts begins the /etc/hosts that the kubelet writes.
@@ -29,7 +30,7 @@ func (r *resolver) readPod() {
 		return
 	}
 	full := fullName(r.hostname(), hosts)
-	p := &Pod{}
+	p := &Pod{hostNetwork: strings.HasPrefix(hosts, managedHosts+" (host network)")}
 	p.Name, p.domain, _ = strings.Cut(full, ".")
 	p.Service, p.Namespace, _ = strings.Cut(p.domain, ".")
 	p.Namespace, _, _ = strings.Cut(p.Namespace, ".")
@@ -75,12 +76,36 @@ func (p *Pod) numbered() (base, number string, ok bool) {
 // sibling returns the name of another pod of the same Service.
 func (p *Pod) sibling(name string) string { return strings.TrimSuffix(name+"."+p.domain, ".") }
 
+// FullName returns the pod's name as other pods resolve it; "" if they cannot.
+func (p *Pod) FullName() string {
+	if p.domain == "" {
+		return ""
+	}
+	return p.sibling(p.Name)
+}
+
 // elsewhere reports whether a host name is that of a numbered pod of the same Service, which is not zero: the
 // pod with which the names of this pod's own controller begin.
 func (p *Pod) elsewhere(host, zero string) bool {
 	name, domain, _ := strings.Cut(host, ".")
 	service, _, _ := strings.Cut(domain, ".")
 	return p.Service != "" && service == p.Service && name != zero && ordinal.MatchString(name)
+}
+
+// sharedName reports whether the store's name is a Service's, in a pod whose rank is known. The name of a pod or of a
+// machine, which a pod of the host's network may use, is not one.
+func (r *resolver) sharedName(s Store) bool {
+	p := r.job.Pod
+	if p == nil || p.hostNetwork || !s.Embedded || isAddr(s.Host) || r.job.Vouch == NoIndex {
+		return false
+	}
+	name, domain, _ := strings.Cut(s.Host, ".")
+	if name == p.Name || s.Host == r.sched.host.V || domain != "" && short(domain) == p.Service {
+		return false
+	}
+	base, _, _ := p.numbered()
+	other, _, numbered := (&Pod{Name: name}).numbered()
+	return !numbered || other != base && domain == ""
 }
 
 // named returns the places where the store, or the job's own, is named, the most explicit first.

@@ -80,7 +80,7 @@ func TestFlagsMakeAJob(t *testing.T) {
 		Index: setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NODE_RANK"},
 			Set: true},
 		Vouch: Typed,
-		Store: setting.Value[Store]{V: Store{[]string{"host0:29377"}, true, "host0", 29377},
+		Store: setting.Value[Store]{V: Store{Endpoints: []string{"host0:29377"}, Embedded: true, Host: "host0", Port: 29377},
 			From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true},
 		Addr: flagged("--addr", "eth0"),
 		MasterPort: setting.Value[int]{V: 31000, From: setting.Source{Tier: setting.Explicit, Name: "--master-port"},

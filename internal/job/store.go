@@ -74,6 +74,7 @@ func (r *resolver) store() error {
 	if !v.Set {
 		return r.nowhere()
 	}
+	v.V.Shared = r.sharedName(v.V)
 	r.job.Store = v
 	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
 		r.job.Hosts, r.job.Step = r.sched.hosts, r.sched.node
