@@ -8,46 +8,88 @@ import (
 	"time"
 )
 
-// Pods finds the addresses of pods of a headless Service while caches still hold that a pod's name does not exist:
-// the Service's own name has the addresses of its pods, and an address that no node asked for before is in no cache.
+// Pods finds the addresses of a pod of a headless Service while caches still hold that its name does not exist. It
+// asks what no cache has yet: the same question with other bits, which caches keep apart (CoreDNS:
+// plugin/cache/cache.go, key), the record of the Service, and the name of an address of it that is new.
 type Pods struct {
 	Config
 	mu    sync.Mutex
 	known map[netip.Addr]string // names of addresses
+	looks int                   // how many there were
 	next  time.Time             // before it no server is asked
 }
 
 const (
-	// serviceEvery is the pause between two questions for a Service: its record is cached for 5 s in most clusters.
-	serviceEvery = time.Second
+	// firstLooks is how often a question that may be in no cache is asked at first, and laterLooks after each of
+	// them was asked once: most clusters' caches forget after 30 s.
+	firstLooks = 1200 * time.Millisecond
+	laterLooks = 30 * time.Second / looksEach
 	// mostPods bounds the addresses whose names are asked for, since each pod of a job may do it.
 	mostPods = 128
 )
 
-// Find returns the addresses of a pod by its name, as Config.Find does, or by the record of its Service.
+// variants are the bits of questions that the system's resolver does not ask.
+func variants() []bits {
+	return []bits{{recurse: true, dnssec: true}, {recurse: true, unchecked: true},
+		{recurse: true, dnssec: true, unchecked: true}}
+}
+
+// looksEach is the number of different questions: of each variant two, for the name and for the Service, and the
+// plain one for the Service.
+const looksEach = 7
+
+// Find returns the addresses of a pod by its name, as Config.Find does, or by a question that no cache knows.
 func (p *Pods) Find(ctx context.Context, name string) []netip.Addr {
 	if addrs := p.Config.Find(ctx, name); len(addrs) > 0 {
 		return addrs
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, service, ok := strings.Cut(name, ".")
-	if now := time.Now(); !ok || now.Before(p.next) {
+	if now := time.Now(); now.Before(p.next) {
 		return nil
 	}
-	p.next = time.Now().Add(serviceEvery)
-	var found []netip.Addr
-	addrs := p.Config.Find(ctx, service)
+	k := p.looks % looksEach
+	if p.looks++; p.looks < looksEach {
+		p.next = time.Now().Add(firstLooks)
+	} else {
+		p.next = time.Now().Add(laterLooks)
+	}
+	_, service, ok := strings.Cut(strings.TrimSuffix(name, "."), ".")
+	switch {
+	case k%2 == 1:
+		return p.ask(ctx, name, variants()[k/2])
+	case ok && k == 0:
+		return p.among(ctx, name, p.Config.Find(ctx, service))
+	case ok:
+		return p.among(ctx, name, p.ask(ctx, service, variants()[k/2-1]))
+	}
+	return nil
+}
+
+// ask asks all servers for the candidates of a name, with these bits, and returns the first addresses.
+func (p *Pods) ask(ctx context.Context, name string, b bits) []netip.Addr {
+	for _, candidate := range p.Candidates(name) {
+		for _, a := range each(p.Servers, func(server netip.AddrPort) Answer { return addresses(ctx, server, candidate, b) }) {
+			if a.Says == Found {
+				return a.Addrs
+			}
+		}
+	}
+	return nil
+}
+
+// among returns those of a Service's addresses that have the name.
+func (p *Pods) among(ctx context.Context, name string, addrs []netip.Addr) (found []netip.Addr) {
 	if len(addrs) > mostPods {
 		return nil
+	}
+	if p.known == nil {
+		p.known = map[netip.Addr]string{}
 	}
 	names := each(addrs, func(a netip.Addr) string { return p.nameOf(ctx, a) })
 	for i, a := range addrs {
 		if names[i] == "" {
 			continue
-		}
-		if p.known == nil {
-			p.known = map[netip.Addr]string{}
 		}
 		p.known[a] = names[i]
 		if same(names[i], name) {

@@ -1,7 +1,9 @@
 package dns
 
 import (
+	"fmt"
 	"net/netip"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,6 +32,40 @@ func TestPodsFindAPodByItsService(t *testing.T) {
 	if got := (&Pods{Config: c}).Find(t.Context(), "train-2.train"); got != nil {
 		t.Errorf("a pod that is not there: %v", got)
 	}
+}
+
+// cached answers like a server with a cache that keeps for ever that a name does not exist: the bits DO and CD are part of
+// its key.
+func cached(t *testing.T, exists func() bool, record string) wire.HandlerFunc {
+	var mu sync.Mutex
+	gone := map[string]bool{}
+	return func(w wire.ResponseWriter, q *wire.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		do := q.IsEdns0() != nil && q.IsEdns0().Do()
+		key := fmt.Sprint(q.Question[0].Name, q.Question[0].Qtype, do, q.CheckingDisabled)
+		if !exists() || gone[key] {
+			gone[key] = true
+			zone(t, podSOA)(w, q)
+			return
+		}
+		zone(t, podSOA, record)(w, q)
+	}
+}
+
+// A pod that was asked for too early is found once it exists, by the questions that no cache knows.
+func TestPodsFindAPodPastACache(t *testing.T) {
+	began := time.Now()
+	exists := func() bool { return time.Since(began) > 300*time.Millisecond }
+	const name = "train-0.train.ns.svc.cluster.local"
+	p := &Pods{Config: Config{Servers: []netip.AddrPort{serve(t, cached(t, exists, name+". 30 IN A 10.0.0.8"))}}}
+	for time.Since(began) < 5*time.Second {
+		if got := p.Find(t.Context(), name); len(got) == 1 {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Errorf("not found after %d looks", p.looks)
 }
 
 // A Service without names for its addresses gives no address: it could be any pod's.
