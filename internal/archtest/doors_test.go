@@ -255,7 +255,9 @@ var testDoors = map[string][]string{
 	// cables between them.
 	"lab/roce": {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	// hostlist is compared with what Slurm itself says.
-	"lab/slurm":           {"internal/hostlist", "lab/netns", "lab/programs"},
+	"lab/slurm": {"internal/hostlist", "lab/netns", "lab/programs"},
+	// The hosts, and what both sides of a draw print.
+	"lab/truth":           {"lab/netns", "lab/programs", "lab/starts"},
 	"preflight/bandwidth": {"fabric/gpu"},
 	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest", "preflight/threshold"},
 	"preflight/command":   {"preflight/checktest"},
