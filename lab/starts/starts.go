@@ -116,6 +116,13 @@ func (s *Start) Lines() []Line {
 	return slices.Clone(s.lines)
 }
 
+// Note adds a line, as if the command had printed it.
+func (s *Start) Note(l Line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, l)
+}
+
 // Printed returns how the command ended and what it printed on stderr.
 func (s *Start) Printed() string {
 	var b strings.Builder
