@@ -45,6 +45,8 @@ var doors = map[string][]string{
 
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
+	// Commands on hosts of a lab.
+	"lab/starts": {"lab/netns"},
 	// A host of lab/mpi has the network of one of lab/netns.
 	"lab/mpi": {"lab/netns"},
 	// sharedfs is the laboratory's file system with round trips.
@@ -243,7 +245,7 @@ var testDoors = map[string][]string{
 	"lab/e2e": {"diagnose/verdict", "lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
 	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs",
-		"github.com/miekg/dns"},
+		"lab/starts", "github.com/miekg/dns"},
 	// verdict, for the answers of the doctor.
 	"lab/hangs": {"diagnose/verdict", "lab/netns", "lab/programs"},
 	// pty, because ssh asks at a terminal.
@@ -254,7 +256,9 @@ var testDoors = map[string][]string{
 	// cables between them.
 	"lab/roce": {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	// hostlist is compared with what Slurm itself says.
-	"lab/slurm":           {"internal/hostlist", "lab/netns", "lab/programs"},
+	"lab/slurm": {"internal/hostlist", "lab/netns", "lab/programs"},
+	// The hosts, and what both sides of a draw print.
+	"lab/truth":           {"lab/netns", "lab/programs", "lab/starts"},
 	"preflight/bandwidth": {"fabric/gpu"},
 	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest", "preflight/threshold"},
 	"preflight/command":   {"preflight/checktest"},

@@ -97,6 +97,20 @@ func (h *Host) Run(stdin string, argv ...string) {
 	}
 }
 
+// Filter adds rules of nftables to one hook of the host: input or output. A second call replaces nothing.
+func (h *Host) Filter(hook string, rules ...string) {
+	h.lab.t.Helper()
+	name := fmt.Sprintf("lab%d", labs.Add(1))
+	h.Run("table inet "+name+" {\nchain c {\ntype filter hook "+hook+" priority 0\n"+strings.Join(rules, "\n")+
+		"\n}\n}\n", "nft", "-f", "-")
+}
+
+// Named wraps a command so that the kernel's host name is the host's own.
+func (h *Host) Named(argv ...string) []string {
+	const set = `echo "$0" >/proc/sys/kernel/hostname && exec "$@"`
+	return append([]string{"unshare", "--uts", "/bin/sh", "-c", set, h.Name}, argv...)
+}
+
 // Etc writes a file into the host's /etc, such as hosts or resolv.conf.
 func (h *Host) Etc(name, text string) {
 	h.lab.t.Helper()
