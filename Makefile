@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench truth soak rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench test-k8s truth soak rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -26,6 +26,7 @@ HANGS ?= full
 MPIBENCH ?= full
 TRUTH_DRAWS ?= 500
 TRUTH_OUT ?= $(CURDIR)/bin/truth
+K8S_PODS ?= 3 6
 
 build: ## bin/launch, and bin/launch-static without cgo
 	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
@@ -72,6 +73,11 @@ hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and
 	@tools/torch.sh && tools/peers.sh
 	LAUNCH_HANGS_PEERS=$(CURDIR)/bin/peers LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
 		go test -count=1 -v -timeout 120m -run Peers ./lab/hangs
+
+test-k8s: build ## a real Kubernetes: starts, losses and mistakes, with launch and without (K8S_PODS="3 6 12")
+	@tools/torch.sh
+	JOBS=2 lab/k8s/build.sh
+	LAUNCH_K8S=1 LAUNCH_K8S_PODS="$(K8S_PODS)" go test -count=1 -v -timeout 60m ./lab/k8s
 
 mpibench: build ## a real mpirun over ssh: faults on one of three hosts, healthy starts, with launch and without
 	@tools/apt.sh iproute2 nftables openmpi-bin openssh-client || echo "the cases that need these are skipped"

@@ -35,14 +35,14 @@ const (
 type cause struct {
 	id    string
 	grade grade
-	words []string       // one of them is in the line
-	form  form           // and this matches; its groups are for says
-	not   []string       // none of these is in the line
-	with  string         // a fact that the log has shown before
-	soft  bool           // one sign of progress after it, and it is no failure
-	job   bool           // who reports it is not to blame; its groups a and b may be
-	quiet bool           // counts only where the log has no other failure
-	says  string         // {who}, and groups of form
+	words []string // one of them is in the line
+	form  form     // and this matches; its groups are for says
+	not   []string // none of these is in the line
+	with  string   // a fact that the log has shown before
+	soft  bool     // one sign of progress after it, and it is no failure
+	job   bool     // who reports it is not to blame; its groups a and b may be
+	quiet bool     // counts only where the log has no other failure
+	says  string   // {who}, and groups of form
 	do    string
 	need  []string
 	from  string // where the mechanism is described

@@ -69,7 +69,8 @@ func (p *Pods) Find(ctx context.Context, name string) []netip.Addr {
 // ask asks all servers for the candidates of a name, with these bits, and returns the first addresses.
 func (p *Pods) ask(ctx context.Context, name string, b bits) []netip.Addr {
 	for _, candidate := range p.Candidates(name) {
-		for _, a := range each(p.Servers, func(server netip.AddrPort) Answer { return addresses(ctx, server, candidate, b) }) {
+		ask := func(server netip.AddrPort) Answer { return addresses(ctx, server, candidate, b) }
+		for _, a := range each(p.Servers, ask) {
 			if a.Says == Found {
 				return a.Addrs
 			}

@@ -34,7 +34,7 @@ func TestPodsFindAPodByItsService(t *testing.T) {
 	}
 }
 
-// cached answers like a server with a cache that keeps for ever that a name does not exist: the bits DO and CD are part of
+// cached answers like a server with a cache that keeps for ever that a name does not exist: the bits DO and CD are
 // its key.
 func cached(t *testing.T, exists func() bool, record string) wire.HandlerFunc {
 	var mu sync.Mutex

@@ -21,7 +21,8 @@ func inPod(full, line string, env ...string) Input {
 	if full == name {
 		names = name
 	}
-	in.Root = fstest.MapFS{"etc/hosts": {Data: []byte(managedHosts + ".\n127.0.0.1\tlocalhost\n10.244.1.7\t" + names + "\n")},
+	in.Root = fstest.MapFS{
+		"etc/hosts":        {Data: []byte(managedHosts + ".\n127.0.0.1\tlocalhost\n10.244.1.7\t" + names + "\n")},
 		"etc/mpi/hostfile": {Data: []byte("j-worker-0.j.default.svc slots=8\nj-worker-1.j.default.svc slots=8\n")}}
 	for _, kv := range env { // as the flags' variables do it
 		if v, ok := strings.CutPrefix(kv, "LAUNCH_NNODES="); ok {

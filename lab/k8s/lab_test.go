@@ -83,7 +83,8 @@ func (l *lab) image(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "etc/passwd"), []byte("root:x:0:0:root:/root:/bin/sh\n"), 0o644); err != nil {
+	users := []byte("root:x:0:0:root:/root:/bin/sh\n")
+	if err := os.WriteFile(filepath.Join(dir, "etc/passwd"), users, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("./mkimage.sh", image, dir, "/bin/sh").CombinedOutput(); err != nil {
