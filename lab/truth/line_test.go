@@ -88,7 +88,7 @@ func arguments() []mechanism {
 	all := []mechanism{
 		{name: "fewer steps", causes: "line died", make: args("--steps", "3")},
 		{name: "more steps", causes: "line died", make: args("--steps", "90")},
-		{name: "a file of its own", make: func(b *bed, f fault) {
+		{name: "a file of its own", degrades: true, make: func(b *bed, f fault) {
 			for _, h := range b.hosts {
 				h.args = append(h.args, "--out", filepath.Join("/tmp/results", h.Name+".log"))
 			}
@@ -146,7 +146,9 @@ func commands() []mechanism {
 		return func(b *bed, f fault) { b.hosts[f.at].python, b.hosts[f.at].torch = name, name }
 	}
 	all := []mechanism{
-		{name: "a command that is missing", make: named("/opt/none/bin/python3")},
+		{name: "a command that is missing", make: func(b *bed, f fault) {
+			b.hosts[f.at].python, b.hosts[f.at].torch = "/opt/none/bin/python3", "/opt/none/bin/torchrun"
+		}},
 		{name: "a command of another name that is missing", make: named("torchrun-2.15")},
 		{name: "a command that fails", make: as("#!/bin/sh\necho 'error: libnone.so: cannot open' >&2\nexit 127\n", 0o755)},
 		{name: "a command that fails after a second", make: as("#!/bin/sh\nsleep 1\nexit 1\n", 0o755)},

@@ -13,8 +13,8 @@ func limits() []mechanism {
 		}
 	}
 	all := []mechanism{
-		{name: "open files", strengths: []string{"256", "64", "20", "9"}, make: set("-n ")},
-		{name: "open files, soft", strengths: []string{"256", "64", "20", "9"}, make: set("-S -n ")},
+		{name: "open files", strengths: []string{"256", "64", "20", "12"}, make: set("-n ")},
+		{name: "open files, soft", strengths: []string{"256", "64", "20", "12"}, make: set("-S -n ")},
 		{name: "the size of files", strengths: []string{"1000", "10", "0"}, make: set("-f ")},
 		{name: "address space in KiB", strengths: []string{"4000000", "1000000", "100000", "20000"}, make: set("-v ")},
 		{name: "the stack in KiB", strengths: []string{"1024", "64"}, make: set("-s ")},

@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -55,6 +56,9 @@ var kinds = map[string]string{"left": "gone", "conflict": "line", "store-lost": 
 // id matches the IDs that a text names.
 var id = regexp.MustCompile(`\b[a-z]+\.[a-z]+(?:[.-][a-z]+)*\b`)
 
+// unreached matches what the kernel says of a network that is not there.
+var unreached = regexp.MustCompile(`unreachable|no route|no address`)
+
 // causesOf returns the families of a check or a cause.
 func causesOf(name string) []string {
 	best := ""
@@ -92,7 +96,10 @@ func (b *bed) statements() (all []statement) {
 				}
 			case "error":
 				s.alarm = true
-				if s.causes = causesIn(l.Said.What); len(s.causes) == 0 {
+				if s.causes = causesIn(l.Said.What); unreached.MatchString(l.Said.What) {
+					s.causes = append(s.causes, "reach")
+				}
+				if len(s.causes) == 0 {
 					s.causes = strings.Fields(codes[l.Said.Code])
 				}
 			case "wait":
@@ -130,12 +137,16 @@ func (b *bed) inTime(s statement) bool {
 	return b.up.IsZero() || s.at.Before(later(b.up, b.struck()).Add(sayLimit))
 }
 
-// names reports whether a statement names the node of a fault, or is made on it; of a pair, both. An
-// absent node has no name: it is named where all others are.
+// names reports whether a statement names the node of a fault, or is made on it; of a pair, both. A node
+// that did not join has no name: it is named where all others are said to have joined.
 func (b *bed) names(s statement, f fault) bool {
 	one := func(i int) bool {
 		h := b.hosts[i]
-		if h.absent && !slices.ContainsFunc(b.hosts, func(o *host) bool { return o != h && !mentions(s.said.What, o.Name) }) {
+		_, joined, _ := strings.Cut(s.said.What, "(joined: ")
+		if joined != "" && !slices.ContainsFunc(b.hosts, func(o *host) bool { return mentions(joined, o.Name) == (o == h) }) {
+			return true
+		}
+		if b.d.typed && mentions(s.said.What, fmt.Sprint("node ", i)) {
 			return true
 		}
 		return s.host == h || mentions(s.said.About(), h.Name) || mentions(s.said.About(), h.Addr)
