@@ -51,7 +51,8 @@ func TestComponentsChangeTheManifest(t *testing.T) {
 		if !strings.Contains(string(list), "# - "+dir+" ") {
 			t.Errorf("kustomization.yaml does not name %s", dir)
 		}
-		if changed := render(t, dir); len(changed) != 2 || bytes.Equal(changed[1], plain[1]) && bytes.Equal(changed[0], plain[0]) {
+		changed := render(t, dir)
+		if len(changed) != 2 || bytes.Equal(changed[1], plain[1]) && bytes.Equal(changed[0], plain[0]) {
 			t.Errorf("%s changes nothing", dir)
 		}
 	}
