@@ -31,7 +31,7 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 			away = append(away, a)
 		}
 	}
-	embedded := in.Job.Store.V.Embedded
+	embedded := in.Job.Store.V.Embedded && !in.Job.Store.V.Shared // node 0 hosts the store, whatever the name has
 	list := finding.Join(addrs, func(a netip.Addr) string { return a.Unmap().String() })
 	switch missing := noFamily(in, addrs); {
 	case missing != "":

@@ -19,24 +19,25 @@ import (
 
 // Post is what one node reports about itself before the start.
 type Post struct {
-	Rank     int            `json:"rank"`
-	Name     string         `json:"name"`
-	ID       string         `json:"id,omitempty"`      // identifies it when it answers calls
-	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Problems for launch check, Brief for a start
-	Calls    []calls.Call   `json:"calls,omitempty"`   // to some of the others, and to node rank 0
-	Names    calls.Found    `json:"names,omitzero"`    // of some of the others, looked up
-	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
-	NProc    string         `json:"nproc,omitempty"`
-	Version  string         `json:"version"`            // of launch
-	Form     int            `json:"form,omitempty"`     // Form of that launch
-	Command  string         `json:"command"`            // the part of the command line that all nodes share
-	Script   string         `json:"script,omitempty"`   // a digest of the script
-	Restarts string         `json:"restarts,omitempty"` // --restarts
-	Step     string         `json:"step,omitempty"`     // the scheduler's name of the node
-	Role     string         `json:"role,omitempty"`     // --role
-	After    []string       `json:"after,omitempty"`    // the roles that it waits for before its command starts
-	Loads    Loads          `json:"loads,omitzero"`
-	Traits   Traits         `json:"traits,omitzero"`
+	Rank     int              `json:"rank"`
+	Name     string           `json:"name"`
+	ID       string           `json:"id,omitempty"`      // identifies it when it answers calls
+	Local    finding.Report   `json:"local,omitempty"`   // of its own checks: Problems for launch check, Brief for a start
+	Calls    []calls.Call     `json:"calls,omitempty"`   // to some of the others, and to node rank 0
+	Names    calls.Found      `json:"names,omitzero"`    // of some of the others, looked up
+	Rails    []calls.RailPath `json:"rails,omitempty"`   // how its rails reach theirs
+	Listens  []Listen         `json:"listens,omitempty"` // the other addresses where its libraries wait
+	NProc    string           `json:"nproc,omitempty"`
+	Version  string           `json:"version"`            // of launch
+	Form     int              `json:"form,omitempty"`     // Form of that launch
+	Command  string           `json:"command"`            // the part of the command line that all nodes share
+	Script   string           `json:"script,omitempty"`   // a digest of the script
+	Restarts string           `json:"restarts,omitempty"` // --restarts
+	Step     string           `json:"step,omitempty"`     // the scheduler's name of the node
+	Role     string           `json:"role,omitempty"`     // --role
+	After    []string         `json:"after,omitempty"`    // the roles that it waits for before its command starts
+	Loads    Loads            `json:"loads,omitzero"`
+	Traits   Traits           `json:"traits,omitzero"`
 	// Constants are the settings that must be the same on all nodes, by name, with the
 	// values that will apply on this one.
 	Constants map[string]string `json:"constants,omitempty"`
@@ -65,6 +66,7 @@ type Decision struct {
 	Go       bool            `json:"go"`
 	Form     int             `json:"form,omitempty"`     // Form of the launch that decided
 	Fast     bool            `json:"fast,omitempty"`     // all calls in a faster network of all nodes got through
+	Apart    bool            `json:"apart,omitempty"`    // each rail reaches only the same rail of other nodes
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string          `json:"who,omitempty"`      // their names, in words
 	Findings finding.Report  `json:"findings,omitempty"` // between nodes
@@ -101,6 +103,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 		}
 	}
 	d.Fast, _ = fastNetwork(posts)
+	d.Apart = railsApart(posts)
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
 	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(finding.Map(d.Unfit, func(r int) string { return posts[r].Name }))
@@ -119,9 +122,11 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
-	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false}, {"peer.reach", compareCalls, false},
-		{"peer.fast", compareFast, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
+	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false},
+		{"peer.reach", compareCalls, false}, {"peer.fast", compareFast, false}, {"peer.rails", compareRails, false},
+		{"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
+		{"same.hostid", compareHostIDs, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
 }
 

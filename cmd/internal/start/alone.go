@@ -57,7 +57,8 @@ func (s *Start) twin(other string) string {
 		return ""
 	}
 	s.twins = true
-	return fmt.Sprintf("node rank %d is from %s here, and %s has it, too; %s", i.V, i.From.Name, other, numbered(i.From.Name))
+	from := i.From.Name
+	return fmt.Sprintf("node rank %d is from %s here, and %s has it, too; %s", i.V, from, other, numbered(from))
 }
 
 // numbered returns what to do about a source that gives two nodes the same rank.

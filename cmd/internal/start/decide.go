@@ -31,7 +31,7 @@ const GoRound, checkRound = "go", "check"
 
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
-	s.Input.World.Fast = false
+	s.Input.World.Fast, s.Input.World.Apart = false, false
 	if err := s.everyone(ctx); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Start) decide(ctx context.Context) error {
 	}
 	post := s.post(checking)
 	var err error
-	if post.Calls, post.Names, err = s.call(ctx); err != nil {
+	if post.Calls, post.Names, post.Rails, err = s.call(ctx); err != nil {
 		return err
 	}
 	mine, err := json.Marshal(post)
@@ -61,10 +61,11 @@ func (s *Start) decide(ctx context.Context) error {
 	if d, other := s.decision.OfAnotherForm(s.World.Master.Name(), s.Version); other {
 		s.decision, err = d, nil
 	}
-	if err != nil || !s.decision.Fast {
+	if err != nil || !s.decision.Fast && !s.decision.Apart {
 		return err
 	}
-	s.Input.World.Fast = true // plan again, for the network that all nodes reached each other in
+	// Plan again, for the network that all nodes reached each other in, and for how their rails reach each other.
+	s.Input.World.Fast, s.Input.World.Apart = s.decision.Fast, s.decision.Apart
 	return s.plan(s.world(), s.World.Self.Addr)
 }
 
@@ -109,9 +110,9 @@ func (s *Start) options() preflight.Options {
 }
 
 // call calls the other nodes, and looks up their names unless the name servers are known not to answer.
-func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
+func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, []calls.RailPath, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv && !s.Job.Role.Set,
-		Keys: s.Opt.Token.Keys(s.Job.ID.V).Client()}
+		Keys: s.Opt.Token.Keys(s.Job.ID.V).Client(), Rails: &calls.Rails{Node: s.Node, Addr: s.World.Self.Addr}}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
 	})
@@ -123,10 +124,11 @@ func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	if s.Opt.AllPairs {
 		var err error
 		if partners, err = s.comp.Everyone(ctx, s.Opt.JoinTimeout); err != nil {
-			return nil, calls.Found{}, err
+			return nil, calls.Found{}, nil, err
 		}
 	}
-	return c.Make(ctx, *s.World, partners)
+	made, names, err := c.Make(ctx, *s.World, partners)
+	return made, names, c.Rails.Paths(), err
 }
 
 // everyone learns of all nodes, if the plan needs them: for TensorFlow's variable, and where nodes have roles.

@@ -23,7 +23,7 @@ func (s *Start) depart(ctx context.Context, err error) error {
 	err = s.numberedTwice(s.blameWay(ctx, err))
 	if s.comp == nil {
 		s.excuse(ctx, err)
-		return err
+		return s.inPod(err)
 	}
 	s.leave(s.farewell(ctx, err))
 	// the job needed no standby node, and ended well
@@ -32,7 +32,7 @@ func (s *Start) depart(ctx context.Context, err error) error {
 		s.UI.Note("%v", e)
 		return nil
 	}
-	return err
+	return s.inPod(err)
 }
 
 // blameWay turns the error about a store that does not answer into one about this node's own link or route.

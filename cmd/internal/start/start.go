@@ -56,6 +56,7 @@ type Start struct {
 	comp     *companion.Client // nil: not registered
 	deadline time.Time         // of the join
 	wait     observer
+	lastJob  time.Time // when another Job's store answered in the place of this one's; zero: it did not
 	tasks    tasks
 
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none

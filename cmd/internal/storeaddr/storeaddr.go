@@ -98,6 +98,10 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 				p.Endpoints = append(p.Endpoints, netip.AddrPortFrom(a, uint16(s.Port)).String())
 			}
 		}
+		if s.Shared && f.Hosts == nil {
+			zero := j.Index.V == 0
+			f.Hosts = &zero
+		}
 		p.Serve = f.serve(host, s.Port, addrs, n)
 		if at, ok := around(p.Serve, addrs, n); ok {
 			p.Endpoints = []string{at.String()}
