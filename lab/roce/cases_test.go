@@ -164,9 +164,23 @@ var cases = []step{
 	}},
 }
 
+// ready waits until the program has libibverbs' answer within the time of a start: on a busy host an emulated
+// machine is too slow for it at times.
+func ready() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	for ctx.Err() == nil {
+		out, _ := exec.CommandContext(ctx, "/usr/bin/launch", "metrics").Output()
+		if strings.Contains(string(out), `hca="rxe0"`) {
+			return
+		}
+	}
+}
+
 // launch runs the program as a user does, and notes its exit status and output.
 func launch(args ...string) func(a *machineAgent, r *report) {
 	return func(_ *machineAgent, r *report) {
+		ready()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		out, err := exec.CommandContext(ctx, "/usr/bin/launch", args...).CombinedOutput()
@@ -179,6 +193,7 @@ func launch(args ...string) func(a *machineAgent, r *report) {
 // tried lets the program test the port, as a given user, and notes its output and exit
 // status.
 func tried(r *report, before string, user uint32) {
+	ready()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c",
