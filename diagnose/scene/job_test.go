@@ -195,7 +195,7 @@ func TestTakeReadsTheSocketsOfAnotherNetwork(t *testing.T) {
 	cmd := in(exec.Command("sh", "-c", "ip link set lo up; exec "+python(t)+` -c "
 import socket, time
 s = socket.create_server(('127.0.0.1', 29533)); c = socket.create_connection(('127.0.0.1', 29533)); c.send(b'12345678')
-time.sleep(600)"`), "RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29533")
+time.sleep(600)"`), "RANK=0", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29533", "TORCHELASTIC_RUN_ID=x")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 	pid := start(t, cmd)
 	eventually(t, "it listens", func() bool { return len(openSockets(pid)) == 2 })
