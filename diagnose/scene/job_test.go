@@ -142,6 +142,23 @@ time.sleep(600)"; true`
 	}
 }
 
+// A rank has Pythons below it with its own environment: workers of a DataLoader, torch's debug server.
+func TestAPythonBelowARankIsNoRank(t *testing.T) {
+	env := map[string]string{"RANK": "0", "LOCAL_RANK": "0"}
+	const torchrun, rank, worker = 1<<22 + 1, 1<<22 + 2, 1<<22 + 3 // no process has these
+	at := &table{gaps: &gaps{}, children: map[int][]int{torchrun: {rank}, rank: {worker}}, procs: map[int]*seen{
+		torchrun: {pid: torchrun, argv: []string{"/usr/bin/python3", "/usr/bin/torchrun", "x.py"}, env: map[string]string{}},
+		rank:     {pid: rank, argv: []string{"/usr/bin/python3", "x.py"}, env: env, stat: stat{parent: torchrun}},
+		worker:   {pid: worker, argv: []string{"/usr/bin/python3", "x.py"}, env: env, stat: stat{parent: rank}},
+	}}
+	at.assign()
+	for pid, want := range map[int]Role{torchrun: Agent, rank: Rank, worker: Child} {
+		if got := at.procs[pid].role; got != want {
+			t.Errorf("process %d is %q, not %q", pid, got, want)
+		}
+	}
+}
+
 func TestTakeShowsAJobOfAnotherUserAsFarAsTheKernelLets(t *testing.T) {
 	root(t)
 	rank := start(t, in(exec.Command(python(t), "-c", "import time; time.sleep(600)"), "RANK=5", "SECRET=hunter2"))

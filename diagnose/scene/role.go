@@ -197,8 +197,11 @@ func (t *table) numbered(p *seen) {
 	t.torch(rank)
 }
 
-// underAgent returns whether an agent is between a process and its ancestor.
+// underAgent returns whether an agent is between a process and its ancestor, or the process itself.
 func (t *table) underAgent(p, ancestor *seen) bool {
+	if p == ancestor {
+		return false
+	}
 	for _, a := range t.above(p.pid) {
 		if a == ancestor.pid {
 			return false
