@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench test-k8s truth soak rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench test-k8s truth soak rocebench accept-gpu fuzz cover dist test-dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -24,6 +24,8 @@ FUZZTIME ?= 10s
 SOAK ?= 15
 HANGS ?= full
 MPIBENCH ?= full
+# The oldest C library that packages with cgo run with: that of manylinux_2_28.
+GLIBC ?= 2.28
 TRUTH_DRAWS ?= 500
 TRUTH_OUT ?= $(CURDIR)/bin/truth
 K8S_PODS ?= 3 6
@@ -45,6 +47,7 @@ lint: ## gofmt, go vet with and without cgo, staticcheck, govulncheck
 	CGO_ENABLED=1 go vet ./...
 	CGO_ENABLED=0 go vet ./...
 	go vet -C tools ./...
+	go vet -C tools/dist ./...
 	go tool -modfile=tools/go.mod staticcheck ./...
 	@tools/vuln.sh
 	@for script in .ci/run tools/*.sh examples/*.sh; do bash -n "$$script"; done
@@ -116,11 +119,21 @@ cover: ## statement coverage of the packages, without the end-to-end tests
 	@{ go test -coverprofile=bin/cover.out $$(go list ./... | grep -v /lab/) || true; } | grep coverage:
 	go tool cover -func=bin/cover.out | tail -n 1
 
-dist: build ## both binaries and their checksums in dist/
-	@mkdir -p dist
-	cp bin/launch dist/launch-$(VERSION)-linux-$$(go env GOARCH)
-	cp bin/launch-static dist/launch-$(VERSION)-linux-$$(go env GOARCH)-static
-	cd dist && sha256sum launch-$(VERSION)-linux-* >SHA256SUMS && cat SHA256SUMS
+dist: ## archives, wheels, deb, rpm and an image for amd64 and arm64, checksums and components, in dist/
+	@rm -rf dist
+	@zig=; [[ -n "$(STATIC)" ]] || zig=$$(tools/zig.sh) || echo "no binaries with cgo: they need zig, for glibc $(GLIBC)"; \
+	for arch in amd64:x86_64 arm64:aarch64; do \
+		export GOARCH=$${arch%:*}; \
+		CGO_ENABLED=0 $(GOBUILD) -ldflags '$(LDFLAGS)' -o dist/bin/$$GOARCH/launch-static ./cmd/launch; \
+		[[ -z $$zig ]] || CC="$$zig -target $${arch#*:}-linux-gnu.$(GLIBC)" CGO_ENABLED=1 $(GOBUILD) \
+			-ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o dist/bin/$$GOARCH/launch ./cmd/launch; \
+	done
+	go run -C tools/dist . -root $(CURDIR) -in $(CURDIR)/dist/bin -out $(CURDIR)/dist -glibc $(GLIBC) \
+		-version $(VERSION) -time $$(git log -1 --format=%ct 2>/dev/null || echo 0)
+
+test-dist: dist ## install and run each package of make dist, without a network
+	@tools/apt.sh rpm qemu-user-static fish zsh || echo "the tests that need these are skipped"
+	LAUNCH_DIST=$(CURDIR)/dist LAUNCH_DIST_VERSION=$(VERSION) go test -C tools/dist -count=1 .
 
 clean: ## remove what was built, except .venv
 	rm -rf bin dist

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/goreleaser/nfpm/v2"
+	"github.com/goreleaser/nfpm/v2/deb"
+	"github.com/goreleaser/nfpm/v2/files"
+	"github.com/goreleaser/nfpm/v2/rpm"
+)
+
+// name returns the file of a package.
+func (r release) name(parts ...string) string {
+	return filepath.Join(r.out, strings.Join(append([]string{"launch", r.version}, parts...), "-"))
+}
+
+// each calls do for the files of a tree, in the order of their names.
+func (b build) each(do func(name string, mode fs.FileMode, data []byte) error) error {
+	root := os.DirFS(b.tree)
+	return fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		data, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		return do(name, info.Mode().Perm(), data)
+	})
+}
+
+// archive writes a .tar.gz with one folder, for a prefix such as /usr/local.
+func (r release) archive(b build) error {
+	var out bytes.Buffer
+	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err := r.tar(z, b, func(name string) string {
+		return path.Join("launch-"+r.version, strings.TrimPrefix(name, "usr/"))
+	}); err != nil {
+		return err
+	}
+	if err := z.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(r.name("linux", b.arch+".tar.gz"), out.Bytes(), 0o644)
+}
+
+// tar writes the files of a tree with other names.
+func (r release) tar(to io.Writer, b build, rename func(string) string) error {
+	t := tar.NewWriter(to)
+	err := b.each(func(name string, mode fs.FileMode, data []byte) error {
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: rename(name), Mode: int64(mode), Size: int64(len(data)), ModTime: r.time}
+		if err := t.WriteHeader(h); err != nil {
+			return err
+		}
+		_, err := t.Write(data)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.Close()
+}
+
+// distribution is the name on PyPI; launch is taken there.
+const distribution = "launch_preflight"
+
+// machines are the architectures in the names of wheels and in ELF.
+var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
+// wheel writes a Python wheel that puts launch on PATH, by the binary distribution format (PEP 427).
+func (r release) wheel(b build) error {
+	version := r.plain()
+	if version == "0.0.0" {
+		version += ".dev0"
+	}
+	tag := "py3-none-manylinux_" + strings.ReplaceAll(b.floor, ".", "_") + "_" + machines[b.arch]
+	if b.floor == "" { // static: any C library
+		tag = fmt.Sprintf("py3-none-manylinux_2_17_%[1]s.musllinux_1_1_%[1]s", machines[b.arch])
+	}
+	info := fmt.Sprintf("%s-%s.dist-info/", distribution, version)
+	readme, err := os.ReadFile(filepath.Join(b.tree, "usr/share/doc/launch/README.md"))
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	w := wheel{r: r, zip: zip.NewWriter(&out)}
+	err = b.each(func(name string, _ fs.FileMode, data []byte) error {
+		if base, ok := strings.CutPrefix(name, "usr/bin/"); ok {
+			return w.add(fmt.Sprintf("%s-%s.data/scripts/%s", distribution, version, base), 0o755, data)
+		}
+		if share, ok := strings.CutPrefix(name, "usr/share/"); ok && !strings.HasPrefix(share, "doc/") {
+			return w.add(fmt.Sprintf("%s-%s.data/data/share/%s", distribution, version, share), 0o644, data)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var tags strings.Builder
+	platforms := strings.TrimPrefix(tag, "py3-none-")
+	for p := range strings.SplitSeq(platforms, ".") {
+		fmt.Fprintf(&tags, "Tag: py3-none-%s\n", p)
+	}
+	for _, f := range []struct{ name, text string }{
+		{"METADATA", "Metadata-Version: 2.1\nName: " + strings.ReplaceAll(distribution, "_", "-") + "\nVersion: " + version +
+			"\nSummary: one word before torchrun or mpirun: checks the nodes, agrees on ranks, starts the command\n" +
+			"License: Apache-2.0\nRequires-Python: >=3.8\nDescription-Content-Type: text/markdown\n\n" + string(readme)},
+		{"WHEEL", "Wheel-Version: 1.0\nGenerator: launch\nRoot-Is-Purelib: false\n" + tags.String()},
+	} {
+		if err := w.add(info+f.name, 0o644, []byte(f.text)); err != nil {
+			return err
+		}
+	}
+	w.record.WriteString(info + "RECORD,,\n")
+	if err := w.add(info+"RECORD", 0o644, []byte(w.record.String())); err != nil {
+		return err
+	}
+	if err := w.zip.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, fmt.Sprintf("%s-%s-%s.whl", distribution, version, tag)), out.Bytes(), 0o644)
+}
+
+// wheel is one that is being written.
+type wheel struct {
+	r      release
+	zip    *zip.Writer
+	record strings.Builder
+}
+
+func (w *wheel) add(name string, mode fs.FileMode, data []byte) error {
+	h := &zip.FileHeader{Name: name, Method: zip.Deflate, Modified: w.r.time}
+	h.SetMode(mode)
+	f, err := w.zip.CreateHeader(h)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(data)
+	fmt.Fprintf(&w.record, "%s,sha256=%s,%d\n", name, base64.RawURLEncoding.EncodeToString(sum[:]), len(data))
+	_, err = f.Write(data)
+	return err
+}
+
+// linux writes a deb and an rpm.
+func (r release) linux(b build) error {
+	for _, p := range []struct {
+		packager nfpm.Packager
+		suffix   string
+		needs    string
+	}{{deb.Default, ".deb", "libc6 (>= " + b.floor + ")"}, {rpm.DefaultRPM, ".rpm", "glibc >= " + b.floor}} {
+		i := &nfpm.Info{Name: "launch-preflight", Arch: b.arch, Platform: "linux", Version: r.plain(), Release: "1",
+			Section: "utils", Priority: "optional", License: "Apache-2.0", MTime: r.time,
+			Maintainer:  "the authors of launch <launch@localhost>",
+			Description: "checks, ranks and starts distributed training jobs\nOne word before torchrun or mpirun."}
+		if b.floor != "" {
+			i.Depends = []string{p.needs}
+		}
+		err := b.each(func(name string, mode fs.FileMode, _ []byte) error {
+			i.Contents = append(i.Contents, &files.Content{Source: filepath.Join(b.tree, name), Destination: "/" + name,
+				FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: mode, MTime: r.time}})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if err := nfpm.PrepareForPackager(i, strings.TrimPrefix(p.suffix, ".")); err != nil {
+			return err
+		}
+		var out bytes.Buffer
+		if err := p.packager.Package(i, &out); err != nil {
+			return err
+		}
+		if err := os.WriteFile(r.name("linux", b.arch+p.suffix), out.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
