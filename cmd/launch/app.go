@@ -27,6 +27,7 @@ type app struct {
 	watch    bool   // launch status
 	prefix   string // launch store clean
 	interval time.Duration
+	listen   string // of metrics
 	svg      string
 	doc      doctorOptions
 }

@@ -62,7 +62,7 @@ func (a *app) subcommands() []*cli.Command {
 		a.sub("fabric", "print what this node has: its rails and GPUs, interfaces, limits", "", "", 0, a.fabric, f.svg,
 			f.record, f.from, f.json),
 		a.sub("metrics", "write the state of RDMA ports and GPUs for Prometheus", "", "", 0, a.metrics, f.textfile,
-			f.interval, f.from),
+			f.interval, f.listen, f.from),
 		a.sub("env", "print the variables that a start would set, for eval; --explain: why", "[-- COMMAND…]", envNote, -1,
 			func(c *cli.Context) error { return end(a.Env(c.Context, c.Args().Slice())) },
 			append(f.identity(), f.from, f.format, f.explain, f.json)...),

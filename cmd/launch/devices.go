@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -56,20 +57,17 @@ func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
 
 // metrics writes the state of this node's devices, once or at intervals.
 func (a *app) metrics(c *cli.Context) error {
-	every := a.interval
-	if every != 0 && every < time.Second {
-		return exit.Errorf(exit.Usage, "--interval %v is too short: each round reads every device", every).
-			Do("launch metrics --textfile FILE --interval 15s")
-	}
-	if every != 0 && a.Opt.Textfile == "" {
-		return exit.Errorf(exit.Usage, "--interval needs a file to write to").
-			Do("launch metrics --textfile FILE --interval %s", every.String())
+	if err := a.metricsUsage(); err != nil {
+		return err
 	}
 	if err := a.TryOutputs(); err != nil {
 		return err
 	}
 	ctx, stop, caught := handoff.NotifyContext(c.Context)
 	defer stop()
+	if a.listen != "" {
+		return a.serveMetrics(ctx)
+	}
 	round := func() error {
 		m, err := a.measured(ctx)
 		switch {
@@ -83,6 +81,7 @@ func (a *app) metrics(c *cli.Context) error {
 		}
 		return nil
 	}
+	every := a.interval
 	if every == 0 {
 		err := round()
 		if ctx.Err() != nil {
@@ -108,6 +107,35 @@ func (a *app) metrics(c *cli.Context) error {
 			return nil
 		}
 	}
+}
+
+// metricsUsage refuses flags of launch metrics that do not go together.
+func (a *app) metricsUsage() error {
+	every := a.interval
+	if every != 0 && every < time.Second {
+		return exit.Errorf(exit.Usage, "--interval %v is too short: each round reads every device", every).
+			Do("launch metrics --textfile FILE --interval 15s")
+	}
+	if every != 0 && a.Opt.Textfile == "" {
+		return exit.Errorf(exit.Usage, "--interval needs a file to write to").
+			Do("launch metrics --textfile FILE --interval %s", every.String())
+	}
+	if a.listen != "" && a.Opt.Textfile != "" {
+		return exit.Errorf(exit.Usage, "--listen and --textfile exclude each other").
+			Do("launch metrics --listen %s   # Prometheus asks this node itself", a.listen)
+	}
+	return nil
+}
+
+// serveMetrics answers Prometheus until a signal. Each question reads the devices.
+func (a *app) serveMetrics(ctx context.Context) error {
+	l, err := net.Listen("tcp", a.listen)
+	if err != nil {
+		return exit.Errorf(exit.Usage, "%s %q: %v", a.Opt.From("listen"), a.listen, err).
+			Do("launch metrics --listen 127.0.0.1:9421   # an address of this node, and a free port")
+	}
+	a.UI.Note("serving http://%s/metrics, without a password; Ctrl-C ends it", l.Addr())
+	return ui.ServeMetrics(ctx, l, func(ctx context.Context) (ui.Metrics, error) { return a.measured(ctx) })
 }
 
 // measured returns the metrics of one round.

@@ -30,14 +30,14 @@ func groups() []string {
 
 // flags are all flags, each declared once. Each has a variable LAUNCH_NAME.
 type flags struct {
-	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost      cli.Flag
-	skip, only, warnOnly, dropUnfit, allPairs, threshold, checkDir, bench, local      cli.Flag
-	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun     cli.Flag
-	readAhead, openStore, role, after                                                 cli.Flag
-	textfile, interval, html, watch, prefix, svg, record, from, format, explain, json cli.Flag
-	server, client, benchPort, rails, streams, full, tcp, memory, force, history      cli.Flag
-	storeCA, storeCert, storeKey, storeUser                                           cli.Flag
-	hangAfter, onHang, pid, merge, log, hosts, bundle                                 cli.Flag
+	store, nnodes, spares, nodeRank, job, addr, masterPort, portRange, storeHost              cli.Flag
+	skip, only, warnOnly, dropUnfit, allPairs, threshold, checkDir, bench, local              cli.Flag
+	joinTimeout, lastCall, startTimeout, failFast, restarts, keepRdzv, as, dryRun             cli.Flag
+	readAhead, openStore, role, after                                                         cli.Flag
+	textfile, interval, listen, html, watch, prefix, svg, record, from, format, explain, json cli.Flag
+	server, client, benchPort, rails, streams, full, tcp, memory, force, history              cli.Flag
+	storeCA, storeCert, storeKey, storeUser                                                   cli.Flag
+	hangAfter, onHang, pid, merge, log, hosts, bundle                                         cli.Flag
 }
 
 // maker declares flags that write to the settings of a run.
@@ -210,6 +210,8 @@ func (f *flags) declareOutput(m maker, a *app) {
 	f.textfile = m.text(grpOutput, "textfile", "FILE", "also write the outcome for node_exporter's textfile collector", "",
 		&o.Textfile)
 	f.interval = m.duration(grpOutput, "interval", "write the file again at this interval, until a signal", 0, &a.interval)
+	f.listen = m.text(grpOutput, "listen", "ADDR:PORT", "serve the metrics to Prometheus there, until a signal", "",
+		&a.listen)
 	f.html = m.text(grpOutput, "html", "FILE", "also write the outcome as an HTML page", "", &o.HTML)
 	f.prefix = m.text(grpEtcd, "prefix", "PREFIX", "clean: remove the keys that other programs have left below it", "",
 		&a.prefix)

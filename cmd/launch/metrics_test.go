@@ -1,8 +1,11 @@
 package main
 
 import (
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -27,5 +30,27 @@ func TestMetricsAreRewrittenUntilASignal(t *testing.T) {
 	}
 	if names, _ := filepath.Glob(filepath.Join(filepath.Dir(file), "*")); len(names) != 1 {
 		t.Errorf("left %v", names)
+	}
+}
+
+func TestMetricsAreServedUntilASignal(t *testing.T) {
+	m := begin(t, "metrics", "--listen", "127.0.0.1:0")
+	m.line(t, "serving http://")
+	_, at, _ := strings.Cut(strings.Join(m.seen, "\n"), "serving ")
+	at, _, _ = strings.Cut(at, ",")
+	for range 2 {
+		r, err := http.Get(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(text), "\nlaunch_metrics_unknown ") {
+			t.Errorf("%s: %s, %v\n%s", at, r.Status, err, text)
+		}
+	}
+	_ = m.Process.Signal(syscall.SIGTERM)
+	if got := m.end(t); got != 0 {
+		t.Errorf("ended with %d", got)
 	}
 }

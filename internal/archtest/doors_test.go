@@ -190,6 +190,7 @@ var doors = map[string][]string{
 		"rendezvous",
 		"github.com/jedib0t/go-pretty/v6",
 		"github.com/prometheus/client_golang/prometheus",
+		"github.com/prometheus/client_model/go",
 		"github.com/prometheus/common/expfmt",
 		"golang.org/x/term",
 	},

@@ -2,11 +2,18 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
 	"launch/internal/finding"
@@ -35,6 +42,29 @@ func (u *UI) PrintMetrics(m Metrics) error {
 		return fmt.Errorf("write metrics: %w", err)
 	}
 	u.Print(text)
+	return nil
+}
+
+// ServeMetrics answers HTTP requests for /metrics until ctx ends. It reads once for each request, and one after the
+// other: a reading opens all devices.
+func ServeMetrics(ctx context.Context, l net.Listener, read func(context.Context) (Metrics, error)) error {
+	var one sync.Mutex
+	gather := func() ([]*dto.MetricFamily, error) {
+		one.Lock()
+		defer one.Unlock()
+		m, err := read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return m.registry().Gather()
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.GathererFunc(gather), promhttp.HandlerOpts{}))
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}
+	defer context.AfterFunc(ctx, func() { _ = s.Close() })()
+	if err := s.Serve(l); ctx.Err() == nil {
+		return fmt.Errorf("serve metrics: %w", err)
+	}
 	return nil
 }
 
