@@ -71,8 +71,8 @@ func TestTheWheelPutsLaunchOnPath(t *testing.T) {
 	need(t, "python3")
 	venv := t.TempDir()
 	run(t, "python3", "-m", "venv", venv)
-	run(t, venv+"/bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
-		one(t, r, machines[runtime.GOARCH]+".whl"))
+	run(t, venv+"/bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--pre", "--find-links", r.out,
+		strings.ReplaceAll(distribution, "_", "-"))
 	runs(t, r, venv+"/bin/launch")
 	run(t, venv+"/bin/python", "-m", "pip", "uninstall", "--quiet", "--yes", strings.ReplaceAll(distribution, "_", "-"))
 	if _, err := os.Stat(venv + "/bin/launch"); err == nil {

@@ -20,11 +20,7 @@ import (
 func (r release) image(builds []build) error {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, b := range builds {
-		program := "usr/bin/launch-static"
-		if b.floor == "" {
-			program = "usr/bin/launch"
-		}
-		data, err := os.ReadFile(filepath.Join(b.tree, program))
+		data, err := os.ReadFile(filepath.Join(b.tree, b.static()))
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,15 @@ type release struct {
 type build struct {
 	arch  string
 	tree  string // a folder that is the package's root: usr/bin/launch and so on
-	floor string // the oldest glibc that usr/bin/launch runs with, "2.28"; "": it needs none
+	floor string // the oldest glibc that usr/bin/launch runs with, "2.34"; "": it is static
+}
+
+// static returns the program that runs with each C library.
+func (b build) static() string {
+	if b.floor == "" {
+		return "usr/bin/launch"
+	}
+	return "usr/bin/launch-static"
 }
 
 func main() {
@@ -39,7 +47,7 @@ func main() {
 	flag.StringVar(&r.root, "root", ".", "`folder` of the repository")
 	flag.StringVar(&r.in, "in", "dist/bin", "`folder` with a folder of binaries for each architecture")
 	flag.StringVar(&r.out, "out", "dist", "`folder` for the packages")
-	oldest := flag.String("glibc", "2.28", "the oldest glibc that a binary with cgo must run with")
+	oldest := flag.String("glibc", "2.34", "the oldest glibc that a binary with cgo must run with")
 	flag.Parse()
 	r.time = time.Unix(epoch, 0).UTC()
 	if err := r.make(*oldest); err != nil {
@@ -62,9 +70,9 @@ func (r release) make(oldest string) error {
 		}
 		defer os.RemoveAll(b.tree)
 		if b.floor != "" && older(oldest, b.floor) {
-			return fmt.Errorf("%s: launch needs glibc %s; build it for %s (tools/zig.sh)", b.arch, b.floor, oldest)
+			return fmt.Errorf("%s: launch needs glibc %s; build it on a system with %s", b.arch, b.floor, oldest)
 		}
-		for _, pack := range []func(build) error{r.archive, r.wheel, r.linux} {
+		for _, pack := range []func(build) error{r.archive, r.wheels, r.linux} {
 			if err := pack(b); err != nil {
 				return fmt.Errorf("%s: %w", b.arch, err)
 			}

@@ -83,29 +83,34 @@ const distribution = "launch_preflight"
 // machines are the architectures in the names of wheels and in ELF.
 var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
-// wheel writes a Python wheel that puts launch on PATH, by the binary distribution format (PEP 427).
-func (r release) wheel(b build) error {
+// wheels writes a Python wheel for each program: pip takes the one with the newest C library that a machine has.
+func (r release) wheels(b build) error {
+	const oldest = "manylinux_2_17_%[1]s.musllinux_1_1_%[1]s"
+	if err := r.wheel(b, b.static(), fmt.Sprintf(oldest, machines[b.arch])); err != nil || b.floor == "" {
+		return err
+	}
+	return r.wheel(b, "usr/bin/launch", "manylinux_"+strings.ReplaceAll(b.floor, ".", "_")+"_"+machines[b.arch])
+}
+
+// wheel writes a Python wheel that puts a program on PATH as launch, by the binary distribution format (PEP 427).
+func (r release) wheel(b build, program, platforms string) error {
 	version := r.plain()
 	if version == "0.0.0" {
 		version += ".dev0"
 	}
-	tag := "py3-none-manylinux_" + strings.ReplaceAll(b.floor, ".", "_") + "_" + machines[b.arch]
-	if b.floor == "" { // static: any C library
-		tag = fmt.Sprintf("py3-none-manylinux_2_17_%[1]s.musllinux_1_1_%[1]s", machines[b.arch])
-	}
-	info := fmt.Sprintf("%s-%s.dist-info/", distribution, version)
-	readme, err := os.ReadFile(filepath.Join(b.tree, "usr/share/doc/launch/README.md"))
-	if err != nil {
-		return err
-	}
+	base := fmt.Sprintf("%s-%s", distribution, version)
 	var out bytes.Buffer
 	w := wheel{r: r, zip: zip.NewWriter(&out)}
-	err = b.each(func(name string, _ fs.FileMode, data []byte) error {
-		if base, ok := strings.CutPrefix(name, "usr/bin/"); ok {
-			return w.add(fmt.Sprintf("%s-%s.data/scripts/%s", distribution, version, base), 0o755, data)
-		}
-		if share, ok := strings.CutPrefix(name, "usr/share/"); ok && !strings.HasPrefix(share, "doc/") {
-			return w.add(fmt.Sprintf("%s-%s.data/data/share/%s", distribution, version, share), 0o644, data)
+	var readme []byte
+	err := b.each(func(name string, _ fs.FileMode, data []byte) error {
+		share, shared := strings.CutPrefix(name, "usr/share/")
+		switch {
+		case name == program:
+			return w.add(base+".data/scripts/launch", 0o755, data)
+		case name == "usr/share/doc/launch/README.md":
+			readme = data
+		case shared && !strings.HasPrefix(share, "doc/"):
+			return w.add(base+".data/data/share/"+share, 0o644, data)
 		}
 		return nil
 	})
@@ -113,10 +118,10 @@ func (r release) wheel(b build) error {
 		return err
 	}
 	var tags strings.Builder
-	platforms := strings.TrimPrefix(tag, "py3-none-")
 	for p := range strings.SplitSeq(platforms, ".") {
 		fmt.Fprintf(&tags, "Tag: py3-none-%s\n", p)
 	}
+	info := base + ".dist-info/"
 	for _, f := range []struct{ name, text string }{
 		{"METADATA", "Metadata-Version: 2.1\nName: " + strings.ReplaceAll(distribution, "_", "-") + "\nVersion: " + version +
 			"\nSummary: one word before torchrun or mpirun: checks the nodes, agrees on ranks, starts the command\n" +
@@ -134,7 +139,7 @@ func (r release) wheel(b build) error {
 	if err := w.zip.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.out, fmt.Sprintf("%s-%s-%s.whl", distribution, version, tag)), out.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(r.out, base+"-py3-none-"+platforms+".whl"), out.Bytes(), 0o644)
 }
 
 // wheel is one that is being written.
@@ -166,7 +171,7 @@ func (r release) linux(b build) error {
 	}{{deb.Default, ".deb", "libc6 (>= " + b.floor + ")"}, {rpm.DefaultRPM, ".rpm", "glibc >= " + b.floor}} {
 		i := &nfpm.Info{Name: "launch-preflight", Arch: b.arch, Platform: "linux", Version: r.plain(), Release: "1",
 			Section: "utils", Priority: "optional", License: "Apache-2.0", MTime: r.time,
-			Maintainer:  "the authors of launch <launch@localhost>",
+			Maintainer:  "the authors of launch",
 			Description: "checks, ranks and starts distributed training jobs\nOne word before torchrun or mpirun."}
 		if b.floor != "" {
 			i.Depends = []string{p.needs}
