@@ -20,6 +20,24 @@ func lineOddities() []oddity {
 				h.line = []string{"sh", "-c", `echo "rank $RANK of $WORLD_SIZE"`}
 			})
 		}},
+		{name: "a plain program, and ranks of a single process", takes: "line", make: func(s *healthy) {
+			s.each(func(h *host) {
+				h.env = append(h.env, "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0")
+				h.flags = append(h.flags, "--nnodes", strconv.Itoa(len(s.hosts)))
+				h.line = []string{"sh", "-c", `echo "rank $RANK of $WORLD_SIZE"`}
+			})
+		}},
+		{name: "a copy of the script in a folder of each host", takes: "line user", make: func(s *healthy) {
+			text, err := os.ReadFile(tools.script)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			name := "job/" + filepath.Base(tools.script)
+			s.each(func(h *host) {
+				h.write(s.trial, name, string(text))
+				h.line[len(h.line)-1] = h.file(name)
+			})
+		}},
 		{name: "a command after env", takes: "line", make: func(s *healthy) {
 			s.each(func(h *host) { h.line = append([]string{"env", "A=B"}, h.line...) })
 		}},
