@@ -28,14 +28,10 @@ func lineOddities() []oddity {
 			})
 		}},
 		{name: "a copy of the script in a folder of each host", takes: "line user", make: func(s *healthy) {
-			text, err := os.ReadFile(tools.script)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			name := "job/" + filepath.Base(tools.script)
 			s.each(func(h *host) {
-				h.write(s.trial, name, string(text))
-				h.line[len(h.line)-1] = h.file(name)
+				h.write(s.trial, "job/train.py", "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n")
+				h.flags = append(h.flags, "--nnodes", strconv.Itoa(len(s.hosts)))
+				h.line = []string{"python3", h.file("job/train.py")}
 			})
 		}},
 		{name: "a command after env", takes: "line", make: func(s *healthy) {
