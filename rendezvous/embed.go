@@ -247,6 +247,9 @@ const graceful = 100 * time.Millisecond
 // storeDir makes a folder for the store's data below TMPDIR, else /tmp, /var/tmp,
 // /dev/shm: the first that is writable. It also removes those of killed processes.
 func storeDir() (string, *os.File, error) {
+	if err := largeFiles(); err != nil {
+		return "", nil, fmt.Errorf("%w: %w", ErrNoRoom, err)
+	}
 	var errs []error
 	for _, base := range []string{os.Getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"} {
 		if base == "" {
@@ -265,6 +268,21 @@ func storeDir() (string, *os.File, error) {
 		errs = append(errs, err)
 	}
 	return "", nil, fmt.Errorf("%w: %w", ErrNoRoom, errors.Join(errs...))
+}
+
+// largeFiles lifts this process's limit on the size of a file (ulimit -f) to what the store needs, or returns
+// an error: etcd would panic there.
+func largeFiles() error {
+	var has unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &has); err != nil || has.Cur >= storeRoom {
+		return nil
+	}
+	want := unix.Rlimit{Cur: storeRoom, Max: max(has.Max, storeRoom)}
+	if unix.Setrlimit(unix.RLIMIT_FSIZE, &want) == nil { // a user up to the hard limit, root beyond it
+		return nil
+	}
+	return fmt.Errorf("a file may have %d KiB (ulimit -f), and the store's need %d: %w", has.Cur>>10, storeRoom>>10,
+		unix.EFBIG)
 }
 
 // lockFile is the file of a store's folder that its process keeps locked. It holds marker, written once it

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -190,6 +191,27 @@ func TestStoreLetsInWhoSharesItsSecretAndTellsTheOthers(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// etcd panics where it cannot write its files: ulimit -f is lifted, or an error names it.
+func TestTheLimitOfAFilesSizeIsLifted(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	if before.Max < storeRoom {
+		t.Skipf("ulimit -f is %d bytes here", before.Max)
+	}
+	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) })
+	for _, c := range []struct{ soft, want uint64 }{{storeRoom / 2, storeRoom}, {storeRoom * 2, storeRoom * 2}} {
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: c.soft, Max: before.Max}); err != nil {
+			t.Fatal(err)
+		}
+		var now unix.Rlimit
+		if err := errors.Join(largeFiles(), unix.Getrlimit(unix.RLIMIT_FSIZE, &now)); err != nil || now.Cur != c.want {
+			t.Errorf("of %d bytes: %d, %v; want %d", c.soft, now.Cur, err, c.want)
+		}
 	}
 }
 

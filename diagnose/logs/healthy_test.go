@@ -9,6 +9,7 @@ import (
 
 // Lines of good runs that look bad.
 var noise = []string{
+	"[1795644199.842185] [vm:782  :0]             sys.c:302  UCX  ERROR failed to get boot id",
 	"[W1122 13:17:26.404481933 socket.cpp:207] [c10d] The hostname of the client socket cannot be retrieved. err=-3",
 	"[W1122 13:17:26.404481933 socket.cpp:464] [c10d] The server socket cannot be initialized on [::]:29500 " +
 		"(errno: 97 - Address family not supported by protocol).",

@@ -82,6 +82,7 @@ var rdmaCauses = []cause{
 		need: []string{"ucx_info -d of each node"},
 	}, {
 		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL"},
+		not:  []string{"failed to get boot id"}, // it goes on without (src/ucs/sys/sys.c)
 		says: "UCX of {who} reports: {error}",
 		need: []string{"a run with UCX_LOG_LEVEL=info", "ucx_info -d of each node"},
 	},

@@ -159,6 +159,32 @@ func TestAPythonBelowARankIsNoRank(t *testing.T) {
 	}
 }
 
+func TestAProcessThatHasEndedIsNoJobOfItsOwn(t *testing.T) {
+	tree := &table{gaps: &gaps{}, procs: map[int]*seen{}, children: map[int][]int{}}
+	add := func(pid, parent int, comm, state string, env map[string]string) {
+		tree.procs[pid] = &seen{pid: pid, stat: stat{comm: comm, parent: parent, state: state}, env: env}
+		tree.children[parent] = append(tree.children[parent], pid)
+	}
+	add(1, 0, "sleep", "S", map[string]string{})
+	add(2, 1, "launch", "Z", nil) // a companion
+	add(3, 1, "pt_elastic", "Z", nil)
+	add(4, 1, "mpirun", "Z", nil)
+	add(5, 9, "pt_elastic", "Z", nil) // its parent is not seen
+	add(10, 1, "pt_elastic", "S", map[string]string{})
+	add(11, 10, "python3", "Z", nil)
+	add(12, 10, "launch", "Z", nil) // an orphan, where torchrun is the first process
+	add(20, 1, "launch", "S", map[string]string{"LAUNCH_CHILD": "companion"})
+	add(30, 1, "mpirun", "S", map[string]string{})
+	add(31, 30, "ssh", "Z", nil)
+	tree.assign()
+	for pid, want := range map[int]Role{2: "", 3: "", 4: "", 5: "", 10: Agent, 11: Rank, 12: "", 20: Companion,
+		30: MPIRun, 31: MPIRun} {
+		if got := tree.procs[pid].role; got != want {
+			t.Errorf("process %d (%s) is %q; want %q", pid, tree.procs[pid].stat.comm, got, want)
+		}
+	}
+}
+
 func TestTakeShowsAJobOfAnotherUserAsFarAsTheKernelLets(t *testing.T) {
 	root(t)
 	rank := start(t, in(exec.Command(python(t), "-c", "import time; time.sleep(600)"), "RANK=5", "SECRET=hunter2"))

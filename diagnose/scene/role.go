@@ -63,6 +63,7 @@ func (t *table) assign() {
 			p.role = MPIRun
 		}
 	}
+	t.dead()
 	t.parts()
 	for _, pid := range t.pids() {
 		t.numbered(t.procs[pid])
@@ -79,6 +80,17 @@ func (t *table) assign() {
 			}
 		}
 		t.wrap(pid)
+	}
+}
+
+// dead takes the roles of starters from those that have ended: a first process that reaps nothing keeps them
+// for good. One below another starter is evidence; a launch starts no launch.
+func (t *table) dead() {
+	for _, p := range t.procs {
+		parent := t.procs[p.stat.parent]
+		if p.stat.state == "Z" && (p.role == Launch || parent == nil || parent.role == "") {
+			p.role = ""
+		}
 	}
 }
 
@@ -266,7 +278,8 @@ func (t *table) hidden() {
 		if p.role != "" || p.env != nil || parent == nil {
 			continue
 		}
-		if parent.role == Agent && (p.stat.state == "Z" || p.python()) || parent.role == MPIRun && p.python() {
+		ended := p.stat.state == "Z" && p.stat.comm != "launch"
+		if parent.role == Agent && (ended || p.python()) || parent.role == MPIRun && p.python() {
 			p.role = Rank
 		}
 	}

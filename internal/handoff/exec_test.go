@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,6 +118,27 @@ func TestLimitOfOpenFilesIsTheInheritedOne(t *testing.T) {
 	}
 	if inside == "1000" {
 		t.Error("Go no longer raises its limit: the record of it is not needed any more")
+	}
+}
+
+// Go crashes where it may not map enough memory: the constructor ends the process with an error before that.
+func TestALimitThatGoCannotStartWithIsNamed(t *testing.T) {
+	info, _ := debug.ReadBuildInfo()
+	if !hasConstructor || slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("needs cgo, and no race detector, which cannot start then either")
+	}
+	for _, c := range []struct{ limit, json, want string }{
+		{"ulimit -v 1000000", "1", `"code":65,"what":"ulimit -v is 1000000 KiB, and launch needs 1700000"`},
+		{"ulimit -d 100000", "", "launch: error: ulimit -d is 100000 KiB, and launch needs 120000\n"},
+	} {
+		cmd := as(t, "record")
+		cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", c.limit + `; exec "$@"`, "sh", self(t)}
+		cmd.Env = append(cmd.Env, "LAUNCH_JSON="+c.json)
+		var printed strings.Builder
+		cmd.Stderr = &printed
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 65 || !strings.Contains(printed.String(), c.want) {
+			t.Errorf("%s: %v, %q; want %q", c.limit, err, printed.String(), c.want)
+		}
 	}
 }
 

@@ -88,8 +88,26 @@ static void detach(void)
 	_exit(0);
 }
 
+/* Ends the process with an error if a limit is below what the Go runtime needs, which else crashes before any of
+ * launch runs. Measured: Go 1.26 starts below 1.6 GiB of addresses in some tries, and never below 110 MB of data. */
+static void enough(int limit, rlim_t need_kib, const char *flag)
+{
+	struct rlimit r;
+	if (getrlimit(limit, &r) != 0 || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >> 10 >= need_kib)
+		return;
+	const char *json = getenv("LAUNCH_JSON");
+	const char *form = json && (!strcmp(json, "1") || !strcmp(json, "true"))
+		? "{\"type\":\"error\",\"schema\":1,\"code\":65,\"what\":\"ulimit %s is %llu KiB, and launch needs "
+		  "%llu\",\"fix\":\"ulimit %s unlimited\"}\n"
+		: "launch: error: ulimit %s is %llu KiB, and launch needs %llu\nlaunch: hint:  ulimit %s unlimited\n";
+	dprintf(2, form, flag, (unsigned long long)r.rlim_cur >> 10, (unsigned long long)need_kib, flag);
+	_exit(65);
+}
+
 __attribute__((constructor)) static void before_go(void)
 {
+	enough(RLIMIT_AS, 1700000, "-v");
+	enough(RLIMIT_DATA, 120000, "-d");
 	detach();
 	record();
 }

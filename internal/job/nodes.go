@@ -34,6 +34,7 @@ func parseNodes(c claim) (count, error) {
 const maxNodes = 1 << 20
 
 func (r *resolver) nodes() error {
+	r.dropSingle()
 	line := said(r.line.NNodes)
 	if !line.Set && r.line.Standalone.Set {
 		line = claim{"1", setting.Source{Tier: setting.Line, Name: r.line.Standalone.From}, true}
@@ -239,6 +240,21 @@ func (r *resolver) lineAgrees() bool {
 	}
 	_, high, err := launcher.ParseNNodes(asked.V)
 	return err == nil && high == 1
+}
+
+// dropSingle drops the RANK and WORLD_SIZE of a single process, which a shell keeps of an earlier job, where
+// --nnodes asks for several nodes: launch sets both itself. A controller's own are no leftover.
+func (r *resolver) dropSingle() {
+	asked := claim(r.in.Flags.NNodes)
+	n, err := parseNodes(asked)
+	if r.line.Kind != launcher.Program || r.tasks.Size > 0 || r.sched.nodes.Set || !asked.Set || err != nil ||
+		n.low < 2 || r.env["WORLD_SIZE"] != "1" || r.env["RANK"] != "" && r.env["RANK"] != "0" {
+		return
+	}
+	r.note(finding.Skipf("RANK and WORLD_SIZE=1 of the environment are of a single process: launch sets its own").
+		Named("job.rank"))
+	delete(r.env, "RANK")
+	delete(r.env, "WORLD_SIZE")
 }
 
 // program refuses a RANK or WORLD_SIZE in the environment of a plain program that

@@ -112,6 +112,13 @@ func TestRankAndWorldSizeOfAProgramAreItsIdentity(t *testing.T) {
 	}
 	three := func(f *Flags) { f.NNodes, f.Store = flagged("--nnodes", "3"), flagged("--store", "h") }
 	refused(t, input("python t.py", "WORLD_SIZE=8").with(three), 78, "WORLD_SIZE=8 contradicts --nnodes=3")
+	for _, env := range [][]string{{"WORLD_SIZE=1", "RANK=0", "LOCAL_RANK=0"}, {"WORLD_SIZE=1"}} {
+		j := resolve(t, input("python t.py", env...).with(three))
+		if j.Nodes.V != 3 || j.Index.Set || noted(j, "job.rank", "RANK and WORLD_SIZE=1 of the environment") != finding.Skip {
+			t.Errorf("left by a single process: %+v", j)
+		}
+	}
+	refused(t, input("python t.py", "WORLD_SIZE=1", "RANK=1").with(three), 78, "WORLD_SIZE=1 contradicts --nnodes=3")
 	refused(t, input("python t.py", "WORLD_SIZE=all").with(three), 78, "WORLD_SIZE=all")
 	refused(t, input("python t.py", "RANK=2").with(three).with(func(f *Flags) {
 		f.NodeRank = flagged("--node-rank",

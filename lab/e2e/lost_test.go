@@ -66,7 +66,8 @@ func TestTheStoreHostsLossIsNamedAndItsEndIsNot(t *testing.T) {
 		at := time.Now()
 		c.lab.Hosts[0].Cut()
 		for _, n := range nodes[1:] {
-			n.says("the node that hosts the store, or the network to it, was lost")
+			n.says("the node that hosts the store (")
+			n.says("), or the network to it, was lost")
 			if took := time.Since(at); took > lossLimit {
 				t.Errorf("%s says it after %s", n.name, took)
 			}

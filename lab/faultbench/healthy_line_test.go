@@ -8,6 +8,9 @@ import (
 	"strconv"
 )
 
+// ranked is a program that prints what a rank of the stand-in for torchrun prints.
+const ranked = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
+
 // lineOddities returns oddities in the command line.
 func lineOddities() []oddity {
 	return []oddity{
@@ -18,6 +21,27 @@ func lineOddities() []oddity {
 			s.each(func(h *host) {
 				h.flags = append(h.flags, "--nnodes", strconv.Itoa(len(s.hosts)))
 				h.line = []string{"sh", "-c", `echo "rank $RANK of $WORLD_SIZE"`}
+			})
+		}},
+		{name: "a plain program, and ranks of a single process", takes: "line", make: func(s *healthy) {
+			s.each(func(h *host) {
+				h.env = append(h.env, "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0")
+				h.flags = append(h.flags, "--nnodes", strconv.Itoa(len(s.hosts)))
+				h.line = []string{"sh", "-c", `echo "rank $RANK of $WORLD_SIZE"`}
+			})
+		}},
+		{name: "a copy of the script in a folder of each host", takes: "line user", make: func(s *healthy) {
+			s.each(func(h *host) {
+				h.write(s.trial, "job/train.py", ranked)
+				h.flags = append(h.flags, "--nnodes", strconv.Itoa(len(s.hosts)))
+				h.line = []string{"python3", h.file("job/train.py")}
+			})
+		}},
+		{name: "a folder with __main__.py", takes: "line user", make: func(s *healthy) {
+			s.hosts[0].write(s.trial, "job/__main__.py", ranked)
+			s.each(func(h *host) {
+				h.flags = append(h.flags, "--nnodes", strconv.Itoa(len(s.hosts)))
+				h.line = []string{"python3", s.hosts[0].file("job")}
 			})
 		}},
 		{name: "a command after env", takes: "line", make: func(s *healthy) {

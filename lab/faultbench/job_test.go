@@ -44,6 +44,13 @@ func jobFaults() []fault {
 		},
 		want: []string{"command.script"},
 	}, {
+		group: "job", name: "a folder is in the script's place",
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.line = torchrun(tr, tools.script) })
+			tr.sick.line = torchrun(tr, filepath.Dir(tools.script))
+		},
+		want: []string{"command.script"},
+	}, {
 		group: "job", name: "the script is missing on the store host", ci: true,
 		inject: func(tr *trial) {
 			tr.sick = tr.hosts[0]

@@ -48,6 +48,8 @@ func systemFaults() []fault {
 	}
 	all := []fault{
 		{name: "64 open files", ci: true, runs: true, inject: prepare("ulimit -S -n 64"), want: []string{"limits.nofile"}},
+		{name: "too few addresses for launch", inject: prepare("ulimit -v 900000"),
+			want: []string{"65 ulimit -v is 900000 KiB"}},
 		{name: "64 KiB of shared memory", ci: true, runs: true, inject: onGPUs("mount -t tmpfs -o size=64k none /dev/shm"),
 			want: []string{"shm.size"}},
 		{name: "shared memory that others filled", runs: true,

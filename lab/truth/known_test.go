@@ -1,6 +1,10 @@
 package truth
 
-import "slices"
+import (
+	"slices"
+
+	"launch/lab/starts"
+)
 
 // knowns are disagreements that stay, each with its reason: a mechanism, and what launch does.
 var knowns = []struct {
@@ -12,17 +16,58 @@ var knowns = []struct {
 	{"filter: ephemeral ports are closed", failed, lucky},
 	{"filter: nothing new gets through", failed, lucky},
 	{"filter: an allow-list of ports", failed, lucky},
+	{"link: packets are lost", failed, slow},
+	{"link: a low rate", failed, slow},
+	{"limit: open files", failed, small},
+	{"limit: open files, soft", failed, small},
+	{"limit: address space in KiB", failed, small},
+	{"limit: data in KiB", failed, small},
+	{"time: a rank is killed", silent, together},
+	{"time: all processes of a node are killed", silent, together},
 }
 
-// lucky is why a job may run alone where launch fails it.
-const lucky = "the program chooses which rank calls which, and none calls this node"
+const (
+	// lucky is why a job may run alone where launch fails it.
+	lucky = "the program chooses which rank calls which, and none calls this node"
+	// slow is another reason.
+	slow = "the job runs into a time limit of its own by chance, on either side"
+	// small is another one: an error of launch names the limit.
+	small = "launch itself cannot start under that limit, and says so"
+	// together is why launch may say nothing. A command that waits is told who has failed.
+	together = "the commands of all nodes end within a second, with errors of their own"
+)
 
 // known returns the reason why a disagreement stays.
 func known(r result) (string, bool) {
 	for _, k := range knowns {
-		if k.verdict == r.Verdict && slices.Contains(r.Topics, k.mechanism) {
+		holds := true
+		switch k.why {
+		case together:
+			holds = r.with.allEnded()
+		case small:
+			holds = r.with.says(65)
+		case slow:
+			holds = !r.with.up.IsZero()
+		}
+		if holds && k.verdict == r.Verdict && slices.Contains(r.Topics, k.mechanism) {
 			return k.why, true
 		}
 	}
 	return "", false
+}
+
+// allEnded reports whether all commands ended by themselves, soon after the first of them.
+func (b *bed) allEnded() bool {
+	return !slices.ContainsFunc(b.hosts, func(h *host) bool {
+		return h.Ended.IsZero() || h.Ended.After(b.ended) || h.Ended.Sub(b.died) > afterDeath
+	})
+}
+
+// says reports whether launch ends with a status on a host, and an error of it says why.
+func (b *bed) says(code int) bool {
+	return slices.ContainsFunc(b.hosts, func(h *host) bool {
+		return slices.ContainsFunc(h.Lines(), func(l starts.Line) bool {
+			return l.Said.Type == "error" && l.Said.Code == code
+		})
+	})
 }

@@ -134,3 +134,34 @@ func said(by int, what starts.Said, after time.Duration) *bed {
 	b.hosts[by].Note(starts.Line{At: b.last.Add(after), Said: what})
 	return b
 }
+
+// A disagreement is known only where its reason holds.
+func TestKnownDisagreements(t *testing.T) {
+	b := said(1, starts.Said{Type: "error", Code: 65}, 0)
+	b.died = b.last.Add(time.Second)
+	b.ended = b.died.Add(time.Second)
+	for _, h := range b.hosts {
+		h.Ended = b.died
+	}
+	hung := said(1, starts.Said{Type: "error", Code: 75}, 0)
+	hung.died, hung.ended = b.died, b.ended
+	for _, c := range []struct {
+		topic string
+		v     verdict
+		with  *bed
+		want  bool
+	}{
+		{"time: a rank is killed", silent, b, true},
+		{"time: a rank is killed", silent, hung, false},
+		{"time: a rank is killed", wrong, b, false},
+		{"time: a rank is frozen", silent, b, false},
+		{"limit: open files", failed, b, true},
+		{"limit: open files", failed, hung, false},
+		{"mount: /proc is empty", failed, hung, true},
+		{"link: a low rate", failed, b, false}, // launch itself did not start it
+	} {
+		if _, got := known(result{Topics: []string{c.topic}, Verdict: c.v, with: c.with}); got != c.want {
+			t.Errorf("%s, %s: %t; want %t", c.topic, c.v, got, c.want)
+		}
+	}
+}

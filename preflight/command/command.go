@@ -115,11 +115,25 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 	case err != nil:
 		return finding.Skipf("could not tell: %v", err)
 	case mode.IsDir():
-		return finding.Skipf("%s is a directory, in which Python looks for __main__.py", path)
+		if err = noMain(in, path); err == nil {
+			return finding.Skipf("%s is a directory, in which Python looks for __main__.py", path)
+		}
+		f = finding.Failf("%s is a directory without a __main__.py", path).Do("name the program in it: ls %s", path)
 	default:
 		return finding.Passf("%s exists", path)
 	}
 	return stops(in, f).See("look at "+path, "%v", err)
+}
+
+// noMain returns why Python cannot run a directory; nil: it can, or that is unknown.
+func noMain(in preflight.Input, dir string) error {
+	var err error
+	for _, name := range []string{"__main__.pyc", "__main__.py"} {
+		if _, err = in.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	return err
 }
 
 // byModule reports whether torchrun takes its first word as a module or a program (PET_MODULE=1, like -m).

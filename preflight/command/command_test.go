@@ -63,6 +63,12 @@ func TestScript(t *testing.T) {
 		return func(string) (fs.FileMode, error) { return mode, err }
 	}
 	gone := stat(0, &fs.PathError{Op: "stat", Path: "t.py", Err: syscall.ENOENT})
+	folder := func(path string) (fs.FileMode, error) {
+		if path == "app" {
+			return fs.ModeDir | 0o755, nil
+		}
+		return 0, &fs.PathError{Op: "stat", Path: path, Err: syscall.ENOENT}
+	}
 	for _, tt := range []struct {
 		line string
 		stat func(string) (fs.FileMode, error)
@@ -75,6 +81,7 @@ func TestScript(t *testing.T) {
 		{"python t.py", stat(0, syscall.EACCES), "fail t.py cannot be read"},
 		{"python t.py", stat(0, syscall.EIO), "skip could not tell"},
 		{"python app", stat(fs.ModeDir|0o755, nil), "skip app is a directory"},
+		{"python app", folder, "fail app is a directory without a __main__.py"},
 		{"env -C /srv python t.py", gone, "skip another directory"},
 		{"uv run --directory=/srv torchrun t.py", gone, "skip another directory"},
 		{"hatch run python t.py", gone, "skip another directory"},

@@ -31,6 +31,7 @@ type Post struct {
 	Version  string           `json:"version"`            // of launch
 	Form     int              `json:"form,omitempty"`     // Form of that launch
 	Command  string           `json:"command"`            // the part of the command line that all nodes share
+	Bare     string           `json:"bare,omitempty"`     // Command, with the script's name alone
 	Script   string           `json:"script,omitempty"`   // a digest of the script
 	Restarts string           `json:"restarts,omitempty"` // --restarts
 	Step     string           `json:"step,omitempty"`     // the scheduler's name of the node
@@ -177,7 +178,7 @@ func compareLines(posts []Post) (out []judged) {
 		{"same.nproc", "processes per node", "the ranks are unevenly spread; programs that split work by node go wrong",
 			func(p Post) string { return p.NProc }},
 		{"same.command", "command", "ranks that run different programs wait for each other's collectives",
-			func(p Post) string { return p.Command }},
+			command(posts)},
 		{"same.restarts", "--restarts", "a node that has already executed its command cannot start it again with the others",
 			func(p Post) string { return p.Restarts }},
 	} {
@@ -202,6 +203,17 @@ func compareLines(posts []Post) (out []judged) {
 		out = append(out, judged{f, unfit})
 	}
 	return out
+}
+
+// command returns by what the nodes' commands are compared: scripts of the same content may lie anywhere.
+func command(posts []Post) func(Post) string {
+	bare := oneScript(posts) && !slices.ContainsFunc(posts, func(p Post) bool { return p.Bare == "" })
+	return func(p Post) string {
+		if bare {
+			return p.Bare
+		}
+		return p.Command
+	}
 }
 
 // oneScript reports whether all nodes run a script of the same content: then its arguments differ on purpose.

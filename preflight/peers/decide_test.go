@@ -64,6 +64,18 @@ func TestDecide(t *testing.T) {
 				`host2 has "torchrun t.py --out 2"`,
 			Breaks: "ranks that run different programs wait for each other's collectives",
 			Fix:    "use the same command line on every node"}}}},
+		{"one script lies in other folders", posts(3, func(i int, p *Post) {
+			p.Script, p.Bare = "9 bytes, sha256 00", "python t.py"
+			p.Command = fmt.Sprintf("python /node%d/t.py", i)
+		}), Decision{Go: true}},
+		{"scripts of one name and other contents", posts(2, func(i int, p *Post) {
+			p.Script, p.Bare, p.Nameless = fmt.Sprint("9 bytes, sha256 0", i), "python t.py", true
+			p.Command = fmt.Sprintf("python /node%d/t.py", i)
+		}), Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+			What:   `command differs: 1 of 2 nodes have "python /node0/t.py", host1 has "python /node1/t.py"`,
+			Breaks: "ranks that run different programs wait for each other's collectives",
+			Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +
+				"if it is another job, give that one its own port: --store HOST:PORT"}}}},
 		{"rank 0 is one against many", posts(3, other(0, true)),
 			Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
 				What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,

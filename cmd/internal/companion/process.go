@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -232,7 +233,7 @@ func (p *companion) late(e rendezvous.Event) {
 	case rendezvous.Late:
 		p.tell(finding.Warnf("%s; the others wait for it", e.Text).Named("start.late"))
 	case rendezvous.Gone:
-		p.tell(p.lost(e.Text, at).Named("node.lost"))
+		p.tell(p.lost(p.located(e.Text), at).Named("node.lost"))
 	case rendezvous.Failed:
 		p.wg.Go(func() {
 			select {
@@ -255,6 +256,11 @@ func (p *companion) tell(f finding.Finding) {
 	}
 	p.print(p.spec.JSON, f, "ending the command: --fail-fast")
 	p.wg.Go(p.endCommand)
+}
+
+// located adds the store's address to what is said of its host, which has no other name here.
+func (p *companion) located(text string) string {
+	return strings.Replace(text, "hosts the store,", "hosts the store ("+strings.Join(p.spec.Endpoints, ", ")+"),", 1)
 }
 
 // lost returns the finding about a lost node; where this node's own link is down, about that.

@@ -42,3 +42,17 @@ func TestEachKillForLackOfMemoryIsSaidOnce(t *testing.T) {
 		t.Errorf("printed %v", *printed)
 	}
 }
+
+// The host of a store that nodes host has no name for the others, but the address that they were given.
+func TestALostStoreIsNamedByItsAddress(t *testing.T) {
+	p := &companion{spec: &Spec{Endpoints: []string{"host0:29377"}}}
+	for text, want := range map[string]string{
+		"the node that hosts the store, or the network to it, was lost": "the node that hosts the store (host0:29377), " +
+			"or the network to it, was lost",
+		"rank 1, host1, was lost": "rank 1, host1, was lost",
+	} {
+		if got := p.located(text); got != want {
+			t.Errorf("%q; want %q", got, want)
+		}
+	}
+}

@@ -74,7 +74,8 @@ func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
 		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version, Form: peers.Form,
-		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
+		Command: commandOf(s.Job.Line.Argv[s.Job.Line.Rest:], s.Job.Line), Script: scriptOf(s.Job.Line),
+		Bare: commandOf(withoutFolder(s.Job.Line), s.Job.Line), Listens: s.listens(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
@@ -220,8 +221,7 @@ func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]strin
 }
 
 // commandOf returns what should be the same on all nodes: the program's last name, and its arguments.
-func commandOf(l launcher.Line) string {
-	rest := l.Argv[l.Rest:]
+func commandOf(rest []string, l launcher.Line) string {
 	if len(rest) == 0 {
 		return string(l.Kind)
 	}
@@ -230,6 +230,15 @@ func commandOf(l launcher.Line) string {
 		text = fmt.Sprintf("%s… (%x)", text[:100], sha256.Sum256([]byte(text)))[:130]
 	}
 	return text
+}
+
+// withoutFolder returns the program and its arguments, with the script's last name.
+func withoutFolder(l launcher.Line) []string {
+	rest := slices.Clone(l.Argv[l.Rest:])
+	if l.Script > l.Rest && l.Script < len(l.Argv) {
+		rest[l.Script-l.Rest] = filepath.Base(l.Argv[l.Script])
+	}
+	return rest
 }
 
 // Limits of reading a script for its checksum: its size, and the wait for the file system.
