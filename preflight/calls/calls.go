@@ -18,6 +18,12 @@ import (
 const (
 	// longMessage is sent both ways in each call: many full segments, more than a socket's buffers hold.
 	longMessage = 256 << 10
+	// crowd is how many further connections each long call opens at once, as ranks do: a limit on new ones shows.
+	crowd = 12
+	// crowded is the size of a world from which node rank 0 gets no crowd: all nodes call it.
+	crowded = 64
+	// lossy is the share of lost segments from which packets that do not arrive are lost whatever their size.
+	lossy = 0.02
 	// atOnce bounds the calls of one node at a time, where it calls all others.
 	atOnce = 64
 )
@@ -53,7 +59,11 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				made, about := call(ctx, c.Node, p, addr, c.Keys, long)
+				opt := sidechannel.Options{}
+				if long && !c.All && (p.Rank != 0 || w.Size < crowded) {
+					opt.Crowd = crowd
+				}
+				made, about := call(ctx, c.Node, p, addr, c.Keys, long, opt)
 				names.check(ctx, p, about)
 				c.Rails.call(ctx, c.Keys, p, about)
 				mu.Lock()
@@ -76,12 +86,12 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 
 // call makes one call. A long one also sends long messages and full packets, and asks the other node for its About.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
-	long bool) (c Call, about []byte) {
+	long bool, opt sidechannel.Options) (c Call, about []byte) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
-	opt := sidechannel.Options{From: sourceFor(ctx, n, addr)}
+	opt.From = sourceFor(ctx, n, addr)
 	var leaves fabric.Interface
 	if long {
 		leaves = interfaceTo(ctx, n, at)
@@ -101,9 +111,12 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		return c, nil
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
-	c.Stall = stalled(got)
+	c.Lost, c.Late = got.Loss.Share(), got.Late
+	if c.Lost < lossy { // else packets of any size are lost, and a load is slow for that
+		c.Stall, c.Speed = stalled(got), got.Speed
+	}
 	if got.MTU.Answered {
-		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
+		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole() && c.Lost < lossy
 	}
 	if c.Stall != "" || c.Hole {
 		c.Iface = leaves.Name

@@ -122,9 +122,10 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
+	loss := func(posts []Post) []judged { return compareLoss(posts, thresholds) }
 	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false},
-		{"peer.reach", compareCalls, false}, {"peer.fast", compareFast, false}, {"peer.rails", compareRails, false},
-		{"peer.name", compareNames, false}, {"peer.clock", clocks, false},
+		{"peer.reach", compareCalls, false}, {"peer.loss", loss, false}, {"peer.fast", compareFast, false},
+		{"peer.rails", compareRails, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
 		{"same.hostid", compareHostIDs, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
