@@ -15,9 +15,9 @@ import (
 
 const (
 	// drips is how many small segments are sent to count the lost ones, dripGap apart, so that they fill no queue.
-	drips, dripGap = 200, 2500 * time.Microsecond
+	drips, dripGap = 200, 5 * time.Millisecond
 	// dripBudget bounds them: where many are lost, the others wait for them.
-	dripBudget = 2 * time.Second
+	dripBudget = 3 * time.Second
 	// knockBudget allows two SYN retransmissions, after 1 and 3 s (RFC 6298).
 	knockBudget = 3500 * time.Millisecond
 	// fewDrips is too few segments to say which share is lost.
@@ -28,28 +28,32 @@ const (
 
 // Loss counts small segments on an open connection, which no queue of their own delays.
 type Loss struct {
-	Sent  int // segments with data; those sent again count again
-	Again int // of these, those that were sent again
+	Sent  int  // segments with data; those sent again count again
+	Again int  // of these, those that were sent again
+	Cut   bool // the path did not take even the greeting in time
 }
 
-// Share returns the share of segments that were lost; 0 also where too few were sent.
+// Share returns the share of segments that were lost; 0 also where too few were sent to say.
 func (l Loss) Share() float64 {
-	if l.Sent < fewDrips {
+	switch {
+	case l.Cut && l.Sent == 0:
+		return 1
+	case l.Sent == 0 || l.Sent < fewDrips && !l.Cut:
 		return 0
 	}
 	return float64(l.Again) / float64(l.Sent)
 }
 
-// suspect reports whether a call lost anything, or a long message or packet did not arrive.
-func (a Answer) suspect() bool {
-	return a.Retrans > 0 || a.Bulk.Out.Stalled || a.Bulk.Back.Stalled || a.MTU.BlackHole()
+// Suspect reports whether a call lost anything, or a long message or packet did not arrive: the path may lose packets.
+func (a Answer) Suspect() bool {
+	return a.Retrans > 0 || a.Late > 0 || a.Bulk.Out.Stalled || a.Bulk.Back.Stalled || a.MTU.BlackHole()
 }
 
-// drip sends small segments over a connection of its own, and counts those that it sent again.
-func drip(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (l Loss) {
+// CountLoss sends small segments over a connection of its own, and counts those that it sent again.
+func CountLoss(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (l Loss) {
 	raw, err := dial(ctx, to, opt.From, opt.Via)
 	if err != nil {
-		return l
+		return Loss{Cut: CauseOf(err) == Dropped}
 	}
 	defer raw.Close()
 	defer raw.SetLinger(0)
@@ -58,7 +62,9 @@ func drip(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options)
 	before := unix.TCPInfo{Total_retrans: TCPInfo(raw).Total_retrans} // of the SYN
 	c, _, err := greet(raw, keys)
 	if err != nil {
-		return counted(before, TCPInfo(raw))
+		l = counted(before, TCPInfo(raw))
+		l.Cut = talking(ctx, err) == Silent
+		return l
 	}
 	end := time.Now().Add(dripBudget)
 	_ = raw.SetDeadline(end)
@@ -78,7 +84,8 @@ func drip(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options)
 }
 
 func counted(before, after unix.TCPInfo) Loss {
-	return Loss{Sent: int(after.Data_segs_out - before.Data_segs_out), Again: int(after.Total_retrans - before.Total_retrans)}
+	return Loss{Sent: max(0, int(after.Data_segs_out)-int(before.Data_segs_out)),
+		Again: max(0, int(after.Total_retrans)-int(before.Total_retrans))}
 }
 
 // catch reads the small segments of drip, and sends a receipt.

@@ -44,7 +44,6 @@ type Answer struct {
 	Bulk                Bulk
 	About               []byte  // as passed to Listen; nil: not asked
 	Retrans             int     // segments that this side sent again, SYN included (TCP_INFO)
-	Loss                Loss    // counted only where something was lost, or a long message or packet did not arrive
 	Late                int     // of Options.Crowd, connections whose first SYN was not answered
 	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
 }
@@ -93,9 +92,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		a.Speed = speed(before, TCPInfo(raw))
 	}
 	both.Wait()
-	if a.Retrans = int(TCPInfo(raw).Total_retrans); a.suspect() {
-		a.Loss = drip(ctx, to, keys, opt)
-	}
+	a.Retrans = int(TCPInfo(raw).Total_retrans)
 	if err := context.Cause(ctx); err != nil {
 		return a, &failure{Unknown, fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}

@@ -132,7 +132,7 @@ func reachFaults() []fault {
 		group: "loss", name: "30 % of the packets to one node are lost", ci: true, runs: true,
 		inject: func(tr *trial) { tr.sick.loses(30) }, want: []string{"peer.loss"},
 	}, {
-		group: "loss", name: "half of the packets to one node are lost",
+		group: "loss", name: "half of the packets to one node are lost", either: true,
 		inject: func(tr *trial) { tr.sick.loses(50) }, want: []string{"peer.loss", "peer.reach"},
 	}, {
 		group: "loss", name: "a firewall limits new connections", ci: true, runs: true,

@@ -27,23 +27,37 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 	for _, b := range causes(all, len(posts), lossy) {
 		out = append(out, judged{Finding: b.lossy()})
 	}
-	sound := slices.DeleteFunc(all, func(e edge) bool { return lossy(e) || e.call.Stall != "" })
-	for _, b := range causes(sound, len(posts), func(e edge) bool { return e.call.Late >= lateEnough }) {
-		out = append(out, judged{Finding: b.limited()})
-	}
+	all = sound(all, func(e edge) bool { return lossy(e) || e.call.Stall != "" })
 	least := threshold.Of(thresholds, "peer.slow") * 1e6 / 8
 	slow := func(e edge) bool { return e.call.Speed > 0 && e.call.Speed < least }
-	for _, b := range causes(sound, len(posts), slow) {
+	for _, b := range causes(all, len(posts), slow) {
 		out = append(out, judged{Finding: b.slow()})
 	}
+	for _, b := range causes(sound(all, slow), len(posts), func(e edge) bool { return e.call.Late >= lateEnough }) {
+		out = append(out, judged{Finding: b.limited()})
+	}
 	return out
+}
+
+// sound returns the calls between nodes of which neither call is bad: answers take the way back.
+func sound(all []edge, bad func(edge) bool) []edge {
+	pair := func(e edge) [2]int { return [2]int{min(e.from.Rank, e.to.Rank), max(e.from.Rank, e.to.Rank)} }
+	out := map[[2]int]bool{}
+	for _, e := range all {
+		out[pair(e)] = out[pair(e)] || bad(e)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e edge) bool { return out[pair(e)] })
 }
 
 // lossy returns the warning about lost packets.
 func (b blamed) lossy() finding.Finding {
 	worst := slices.MaxFunc(b.edges, func(x, y edge) int { return cmp.Compare(x.call.Lost, y.call.Lost) })
-	f := finding.Warnf("packets %s are lost, about %.0f %% of them (%d of %d paths)", b.where(), 100*worst.call.Lost,
-		len(b.edges), b.tried()).Named("peer.loss")
+	share := fmt.Sprintf("about %.0f %% of them", 100*worst.call.Lost)
+	if worst.call.Lost > 0.7 {
+		share = "most of them"
+	}
+	f := finding.Warnf("packets %s are lost, %s (%d of %d paths)", b.where(), share, len(b.edges), b.tried()).
+		Named("peer.loss")
 	return b.measured(f, func(e edge) string { return fmt.Sprintf("%.0f %% of small packets lost", 100*e.call.Lost) }).
 		Breaking("TCP waits 0.2 s and more before it sends a packet again, so every collective is slow; connections may fail").
 		Do("ip -s link; tc -s qdisc; nft list ruleset   # on %s: which counter of drops or errors rises\n"+
@@ -64,8 +78,8 @@ func (b blamed) limited() finding.Finding {
 
 // slow returns the warning about a slow path.
 func (b blamed) slow() finding.Finding {
-	worst := slices.MinFunc(b.edges, func(x, y edge) int { return cmp.Compare(x.call.Speed, y.call.Speed) })
-	f := finding.Warnf("the network path %s is slow: %s (%d of %d paths)", b.where(), rate(worst.call.Speed),
+	best := slices.MaxFunc(b.edges, func(x, y edge) int { return cmp.Compare(x.call.Speed, y.call.Speed) })
+	f := finding.Warnf("the network path %s is slow: %s at most (%d of %d paths)", b.where(), rate(best.call.Speed),
 		len(b.edges), b.tried()).Named("peer.slow")
 	return b.measured(f, func(e edge) string { return rate(e.call.Speed) }).
 		Breaking("every collective is as slow as the slowest path").
@@ -75,6 +89,7 @@ func (b blamed) slow() finding.Finding {
 
 // measured adds what was measured on the paths.
 func (b blamed) measured(f finding.Finding, said func(edge) string) finding.Finding {
+	f = f.About(namesOf(b.nodes))
 	for _, e := range b.edges[:min(len(b.edges), finding.MaxSeen)] {
 		f = f.See(fmt.Sprintf("%s to %s at %s", e.from.Name, e.to.Name, hostOf(e.call.Addr)), "%s", said(e))
 	}

@@ -54,7 +54,7 @@ func All() []Threshold {
 		{Name: "peer.clock", Unit: Seconds, Default: 5,
 			Doc: "difference between a node's wall clock and those of the others"},
 		// A sound cable or switch loses less than one in thousands.
-		{Name: "peer.loss", Unit: Number, Default: 0.02,
+		{Name: "peer.loss", Unit: Number, Default: 0.03,
 			Doc: "share of the packets from one node to another that may be lost"},
 		// The message is too short to measure more; a busy machine of virtual ones reaches tens.
 		{Name: "peer.slow", Unit: Number, Default: 2,
