@@ -9,10 +9,10 @@ import (
 )
 
 // Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
-func Checks() []preflight.Check { return append(nodeChecks(), sameChecks()...) }
+func Checks() []preflight.Check { return slices.Concat(pathChecks(), nodeChecks(), sameChecks()) }
 
-// nodeChecks judge the calls between the nodes, and compare their command lines.
-func nodeChecks() []preflight.Check {
+// pathChecks judge the calls between the nodes.
+func pathChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
 		Doc: "Every rank connects to others, on ports that the kernel chooses. Where a firewall is between two nodes, the " +
@@ -40,7 +40,12 @@ func nodeChecks() []preflight.Check {
 		ID: "peer.slow", Title: "the network path between two nodes is not slow",
 		Doc: "A long message is timed, without the time in which a process did not read or write. It is too short to find " +
 			"more than a very slow path; `launch bench` measures speeds.",
-	}, {
+	}}
+}
+
+// nodeChecks judge clocks, names and other addresses, and compare the command lines.
+func nodeChecks() []preflight.Check {
+	return []preflight.Check{{
 		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
 		Doc: "Certificates, file times and logs of several nodes need equal clocks.",
 	}, {
