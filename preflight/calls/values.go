@@ -30,7 +30,7 @@ type Call struct {
 	IfMTU int     `json:"ifmtu,omitempty"` // of the caller's interface
 	Iface string  `json:"iface,omitempty"` // its name, where the path from it is faulty
 	Lost  float64 `json:"lost,omitempty"`  // the share of small segments there that were lost; 0: none, or not counted
-	Late  int     `json:"late,omitempty"`  // of a dozen further connections, those whose first packet was not answered
+	Late  int     `json:"late,omitempty"`  // of further connections, those whose first packet was not answered
 	Speed float64 `json:"speed,omitempty"` // of a long message there, bytes/s; 0: unknown
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`

@@ -34,8 +34,8 @@ func pathChecks() []preflight.Check {
 			"small packets more and counts the lost ones.",
 	}, {
 		ID: "peer.connect", Title: "new connections between the nodes are answered at once",
-		Doc: "A limit on new connections, or a full connection table, drops the first packets of connections while those of " +
-			"open ones pass. Each call opens a dozen further connections.",
+		Doc: "A limit on new connections, or a full connection table, drops the first packets of connections while those " +
+			"of open ones pass. Each call opens a dozen further connections.",
 	}, {
 		ID: "peer.slow", Title: "the network path between two nodes is not slow",
 		Doc: "A long message is timed, without the time in which a process did not read or write. It is too short to find " +

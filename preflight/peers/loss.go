@@ -59,7 +59,7 @@ func (b blamed) lossy() finding.Finding {
 	f := finding.Warnf("packets %s are lost, %s (%d of %d paths)", b.where(), share, len(b.edges), b.tried()).
 		Named("peer.loss")
 	return b.measured(f, func(e edge) string { return fmt.Sprintf("%.0f %% of small packets lost", 100*e.call.Lost) }).
-		Breaking("TCP waits 0.2 s and more before it sends a packet again, so every collective is slow; connections may fail").
+		Breaking("TCP waits 0.2 s and more before it sends a packet again: every collective is slow, connections may fail").
 		Do("ip -s link; tc -s qdisc; nft list ruleset   # on %s: which counter of drops or errors rises\n"+
 			"then change the cable or switch port, or correct the filter or queue that drops", b.suspects())
 }

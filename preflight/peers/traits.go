@@ -222,7 +222,8 @@ func compareScripts(posts []Post) []judged {
 	if len(gs) < 2 {
 		return nil
 	}
-	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").About(odd(gs)).
+	f := finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").About(odd(gs))
+	return []judged{{Finding: f.
 		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or " +
 			"computes wrong results").
 		Do("sha256sum SCRIPT   # shows each node's version\ncopy it to all nodes again, or run it from a shared file " +
