@@ -26,7 +26,7 @@ type Call struct {
 
 	// Stall is the direction in which a long message did not arrive: "there", "back".
 	Stall string  `json:"stall,omitempty"`
-	MTU   int     `json:"mtu,omitempty"`   // the largest packet that arrived whole, in bytes with its IP header; 0: unknown
+	MTU   int     `json:"mtu,omitempty"`   // the largest packet that arrived whole, bytes with its IP header; 0: unknown
 	IfMTU int     `json:"ifmtu,omitempty"` // of the caller's interface
 	Iface string  `json:"iface,omitempty"` // its name, where the path from it is faulty
 	Lost  float64 `json:"lost,omitempty"`  // the share of small segments there that were lost; 0: none, or not counted
