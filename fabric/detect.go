@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -57,6 +58,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	n.Hostname = required(&n, roots.Proc, "sys/kernel/hostname", asIs, "")
 	n.BootID = required(&n, roots.Proc, "sys/kernel/random/boot_id", asIs, "")
 	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
+	for i, name := range []string{"count", "max"} { // a kernel that tracks no connections has no such files
+		n.Tracked[i], _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/netfilter/nf_conntrack_"+name)))
+	}
 	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
 	n.Limits.NofileHard = hardLimit(readText(roots.Proc, "self/limits"), "Max open files")
 	n.Limits.Memlock = required(&n, roots.Proc, "self/limits", parseMemlock, math.MaxUint64)

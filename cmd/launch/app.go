@@ -163,7 +163,8 @@ func (a *app) newUI(json bool) *ui.UI {
 	if v, err := strconv.ParseBool(os.Getenv("LAUNCH_JSON")); err == nil && v {
 		json = true
 	}
-	return ui.New(a.out, a.err, ui.Options{JSON: json, Env: os.Getenv})
+	host, _ := os.Hostname()
+	return ui.New(a.out, a.err, ui.Options{JSON: json, Host: host, Env: os.Getenv})
 }
 
 // prepare checks the settings that the parsed flags made.

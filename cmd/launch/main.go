@@ -36,8 +36,10 @@ func children() child.Table {
 }
 
 // printLate prints what the companion reports after the handoff, to the command's terminal: no colour.
-func printLate(json bool, f finding.Finding, note string) {
-	u := ui.New(io.Discard, os.Stderr, ui.Options{JSON: json, Env: func(string) string { return "dumb" }})
+func printLate(w companion.Where, f finding.Finding, note string) {
+	u := ui.New(io.Discard, os.Stderr, ui.Options{JSON: w.JSON, Host: w.Host,
+		Env: func(string) string { return "dumb" }})
+	u.Know(w.Job, w.Rank)
 	u.Findings(finding.Report{f}, false)
 	if note != "" {
 		u.Note("%s", note)

@@ -33,7 +33,16 @@ type Finding struct {
 	Breaks string `json:"breaks,omitempty"` // what fails in the job
 	Fix    string `json:"fix,omitempty"`    // one thing to do, ready to paste
 	Seen   []Seen `json:"seen,omitempty"`
+	// Nodes are the names of the nodes that a finding between nodes is about, at most MaxNodes; nil: all of them, or
+	// the node that prints it.
+	Nodes []string `json:"nodes,omitempty"`
 }
+
+// MaxNodes limits Finding.Nodes.
+const MaxNodes = 16
+
+// About sets the nodes.
+func (f Finding) About(names []string) Finding { f.Nodes = names[:min(len(names), MaxNodes)]; return f }
 
 // Passf, Warnf, Failf and Skipf make a Finding without an ID: the table of checks adds it.
 func Passf(format string, a ...any) Finding { return newf(Pass, format, a) }

@@ -30,6 +30,7 @@ type Options struct {
 	IfMTU int        // bytes, of the interface towards the peer; 0: no MTU probes
 	Bulk  int        // bytes each way, at most 1 MiB; 0: none
 	About bool       // ask the peer about itself
+	Crowd int        // further connections to open at once; 0: none
 }
 
 // Answer is the result of a call. With an error it holds what is known until then.
@@ -41,8 +42,10 @@ type Answer struct {
 	Offset, Uncertainty time.Duration
 	MTU                 MTU
 	Bulk                Bulk
-	About               []byte // as passed to Listen; nil: not asked
-	Retrans             int    // segments that this side sent again, SYN included (TCP_INFO)
+	About               []byte  // as passed to Listen; nil: not asked
+	Retrans             int     // segments that this side sent again, SYN included (TCP_INFO)
+	Late                int     // of Options.Crowd, connections whose first SYN was not answered
+	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
 }
 
 // Probe calls a peer and measures. CauseOf returns the cause of its error. It takes a few round
@@ -80,8 +83,13 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		echo := netip.AddrPortFrom(to.Addr(), g.port)
 		both.Go(func() { a.MTU = probeMTU(ctx, a.From, echo, g.pass, opt.IfMTU, a.RTT) })
 	}
+	if opt.Crowd > 0 {
+		both.Go(func() { a.Late = crowd(ctx, to, opt, opt.Crowd) })
+	}
 	if opt.Bulk > 0 {
+		before := TCPInfo(raw)
 		a.Bulk = bulk(raw, c, opt.Bulk)
+		a.Speed = speed(before, TCPInfo(raw))
 	}
 	both.Wait()
 	a.Retrans = int(TCPInfo(raw).Total_retrans)

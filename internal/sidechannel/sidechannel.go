@@ -202,6 +202,10 @@ func (s *Listener) measure(c net.Conn) bool {
 			if exchange(c, int(n)) != nil {
 				return false
 			}
+		case opDrip:
+			if catch(c) != nil {
+				return false
+			}
 		case opAbout:
 			if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(s.about))), s.about...)); err != nil {
 				return false

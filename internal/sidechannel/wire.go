@@ -17,6 +17,8 @@ import (
 //	listener  its wall clock                    8 bytes, ns since 1970
 //	caller    opBulk, n, then n bytes           5 + n bytes
 //	listener  n bytes, then opBulk as receipt   n + 1 bytes, while it reads
+//	caller    opDrip, n, then n bytes           3 + n bytes
+//	listener  opDrip as receipt                 1 byte
 //	caller    opAbout
 //	listener  n, then its text about itself     2 + n bytes
 //	caller    opShow                            after the start, with Show
@@ -37,6 +39,7 @@ const (
 
 	opClock = 'c'
 	opBulk  = 'b'
+	opDrip  = 'd'
 	opAbout = 'a'
 	opShow  = 's'
 	opPort  = 'p'

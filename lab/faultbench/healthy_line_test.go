@@ -96,6 +96,16 @@ func lineOddities() []oddity {
 				h.env = append(h.env, fmt.Sprintf("LAUNCH_NODE_RANK=%d", len(s.hosts)-1-i))
 			}
 		}},
+		{name: "ranks in NODE_RANK", takes: "rank", make: func(s *healthy) {
+			for i, h := range s.hosts {
+				h.env = append(h.env, fmt.Sprintf("NODE_RANK=%d", i))
+			}
+		}},
+		{name: "a Slurm step with a task on each node", takes: "rank", make: func(s *healthy) {
+			for i, h := range s.hosts {
+				h.env = append(h.env, stepOf(s.trial, i)...)
+			}
+		}},
 		{name: "a token on all", takes: "token", make: func(s *healthy) {
 			s.each(func(h *host) { h.env = append(h.env, "LAUNCH_TOKEN=0123456789abcdef0123") })
 		}},

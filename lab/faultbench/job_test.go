@@ -97,6 +97,17 @@ func jobFaults() []fault {
 		},
 		want: []string{"73 node", "wait conflict"},
 	}, {
+		group: "job", name: "NODE_RANK=0 is exported on every node", ci: true, shared: true, sizes: []int{2, 3},
+		inject: func(tr *trial) { tr.each(func(h *host) { h.env = append(h.env, "NODE_RANK=0") }) },
+		want:   []string{"73 (from NODE_RANK)", "note node rank 0 is from NODE_RANK"},
+	}, {
+		group: "job", name: "Slurm's variables of one task are exported on every node", shared: true, sizes: []int{2},
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.env = append(h.env, stepOf(tr, 0)...) })
+		},
+		want: []string{"73 (from SLURM_NODEID)", "note node rank 0 is from SLURM_NODEID",
+			"73 (from SLURM_PROCID)", "note node rank 0 is from SLURM_PROCID"},
+	}, {
 		group: "job", name: "one line has another number of nodes", sizes: []int{3, 5},
 		inject: func(tr *trial) {
 			tr.sick.line = []string{"torchrun", "--nnodes", strconv.Itoa(len(tr.hosts) + 1), "--nproc-per-node", "2",
@@ -164,6 +175,13 @@ func jobFaults() []fault {
 		inject: func(tr *trial) { tr.sick.launch = ahead(tr.t, -time.Hour) },
 		want:   []string{"peer.clock"}, real: "as above",
 	}}
+}
+
+// stepOf returns the variables of a Slurm step with one task on each host, as task number rank has them.
+func stepOf(tr *trial, rank int) []string {
+	n, i := strconv.Itoa(len(tr.hosts)), strconv.Itoa(rank)
+	return []string{"SLURM_JOB_ID=7", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_NODES=" + n, "SLURM_NNODES=" + n,
+		"SLURM_NODEID=" + i, "SLURM_PROCID=" + i, "SLURM_LOCALID=0", "SLURM_STEP_TASKS_PER_NODE=1(x" + n + ")"}
 }
 
 // killAfter ends all processes of a host at once, as a power failure does.

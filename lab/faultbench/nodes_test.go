@@ -1,5 +1,12 @@
 package faultbench
 
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
 // nodeFaults returns faults that lie in what two or more nodes have in common, or should have.
 func nodeFaults() []fault {
 	return []fault{{
@@ -33,7 +40,26 @@ func nodeFaults() []fault {
 			tr.each(func(h *host) { h.Etc("hosts", "127.0.0.1 localhost\n10.77.0.99 host0\n") })
 		},
 		want: []string{"store.resolves"},
+	}, {
+		group: "nodes", name: "the loopback interface is down", ci: true, either: true,
+		inject: func(tr *trial) { tr.sick.Run("", "ip", "link", "set", "lo", "down") },
+		want:   []string{"addr.loopback"},
+	}, {
+		group: "nodes", name: "a full connection table", runs: true,
+		inject: func(tr *trial) { tr.sick.tracks(tr.t, 262143) },
+		want:   []string{"limits.connections"}, real: "the count comes from a file",
 	}}
+}
+
+// tracks puts a number of entries into what the host reads of its connection table.
+func (h *host) tracks(t testing.TB, entries int) {
+	for name, n := range map[string]int{"count": entries, "max": 262144} {
+		file := filepath.Join(h.Dir(), name)
+		if err := os.WriteFile(file, []byte(strconv.Itoa(n)+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		h.Prepare = append(h.Prepare, "mount --bind "+file+" /proc/sys/net/netfilter/nf_conntrack_"+name)
+	}
 }
 
 // lonelyOddities returns oddities that no other one fits.
@@ -49,6 +75,8 @@ func lonelyOddities() []oddity {
 			s.naming.spell = func(*host) string { return "127.0.0.1" }
 		}},
 		{name: "all nodes on one machine, one address", make: onOne},
+		{name: "a connection table that is half full", needs: "/proc/sys/net/netfilter/nf_conntrack_count",
+			make: func(s *healthy) { s.each(func(h *host) { h.tracks(s.t, 131072) }) }},
 		{name: "the store's host is known by the address of a gateway", needs: "nft", make: func(s *healthy) {
 			const gateway = "10.77.0.200"
 			s.extra.Run("", "ip", "addr", "add", gateway+"/24", "dev", "eth0")

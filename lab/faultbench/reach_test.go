@@ -126,6 +126,24 @@ func reachFaults() []fault {
 		inject: func(tr *trial) { tr.hosts[0].shut("29500-29599 ip saddr " + tr.sick.Addr + " drop") },
 		want:   []string{"peer.port"},
 	}, {
+		group: "loss", name: "5 % of the packets to one node are lost", runs: true,
+		inject: func(tr *trial) { tr.sick.loses(5) }, want: []string{"peer.loss"},
+	}, {
+		group: "loss", name: "30 % of the packets to one node are lost", ci: true, runs: true,
+		inject: func(tr *trial) { tr.sick.loses(30) }, want: []string{"peer.loss"},
+	}, {
+		group: "loss", name: "half of the packets to one node are lost", either: true,
+		inject: func(tr *trial) { tr.sick.loses(50) }, want: []string{"peer.loss", "peer.reach"},
+	}, {
+		group: "loss", name: "a firewall limits new connections", ci: true, runs: true,
+		inject: func(tr *trial) {
+			tr.sick.Filter("input", "iif lo accept", "ct state new tcp dport != 29377 limit rate over 2/second drop")
+		},
+		want: []string{"peer.connect"},
+	}, {
+		group: "loss", name: "a link of 1 Mbit/s", ci: true, runs: true,
+		inject: func(tr *trial) { tr.sick.Shape("eth0", 1, 1) }, want: []string{"peer.slow"},
+	}, {
 		group: "mtu", name: "long packets vanish before one node", ci: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) { h.jumbo() })
@@ -192,6 +210,12 @@ func (h *host) firewall(hook, verdict string, before ...string) {
 // shut closes incoming ports by a rule that begins with them.
 func (h *host) shut(rule string) {
 	h.Filter("input", "iif lo accept", "tcp dport "+rule)
+}
+
+// loses drops a share of the incoming packets, in percent, each of which is one segment.
+func (h *host) loses(percent int) {
+	h.MTU("eth0", 1500)
+	h.Filter("input", "iif lo accept", fmt.Sprintf("numgen random mod 100 < %d drop", percent))
 }
 
 // jumbo gives the host an interface of 9000 bytes, which sends each segment as one

@@ -18,6 +18,12 @@ import (
 const (
 	// longMessage is sent both ways in each call: many full segments, more than a socket's buffers hold.
 	longMessage = 256 << 10
+	// crowd is how many further connections each long call opens at once, as ranks do: a limit on new ones shows.
+	crowd = 12
+	// crowded is the size of a world from which node rank 0 gets no crowd: all nodes call it.
+	crowded = 64
+	// lossy is the share of lost segments from which packets that do not arrive are lost whatever their size.
+	lossy = 0.02
 	// atOnce bounds the calls of one node at a time, where it calls all others.
 	atOnce = 64
 )
@@ -42,6 +48,8 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	others = slices.DeleteFunc(others, func(p rendezvous.Partner) bool { return p.Rank == w.Rank })
 	names := &lookup{Names: c.Names, node: c.Node, found: Found{Host: c.Node.Hostname}}
 	var out []Call
+	var suspects []int // indexes of out
+	lossOf := map[int]func(*Call){}
 	var mu sync.Mutex
 	slots := make(chan struct{}, atOnce)
 	var wg sync.WaitGroup
@@ -53,12 +61,20 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				made, about := call(ctx, c.Node, p, addr, c.Keys, long)
+				opt := sidechannel.Options{}
+				if long && !c.All && (p.Rank != 0 || w.Size < crowded) {
+					opt.Crowd = crowd
+				}
+				made, about, again := call(ctx, c.Node, p, addr, c.Keys, long, opt)
 				names.check(ctx, p, about)
 				c.Rails.call(ctx, c.Keys, p, about)
 				mu.Lock()
 				defer mu.Unlock()
 				out = append(out, made)
+				if again != nil {
+					suspects = append(suspects, len(out)-1)
+					lossOf[len(out)-1] = again
+				}
 			})
 		}
 	}
@@ -71,17 +87,22 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 		})
 	}
 	wg.Wait()
+	for _, i := range suspects { // now that long messages fill no queue
+		wg.Go(func() { lossOf[i](&out[i]) })
+	}
+	wg.Wait()
 	return out, names.result(), context.Cause(ctx)
 }
 
 // call makes one call. A long one also sends long messages and full packets, and asks the other node for its About.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
-	long bool) (c Call, about []byte) {
+	long bool, opt sidechannel.Options) (c Call, about []byte, loss func(*Call)) {
 	at := netip.AddrPortFrom(addr, uint16(to.Peer))
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
-	opt := sidechannel.Options{From: sourceFor(ctx, n, addr)}
+	opt.From = sourceFor(ctx, n, addr)
 	var leaves fabric.Interface
 	if long {
 		leaves = interfaceTo(ctx, n, at)
@@ -94,21 +115,35 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	}
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
 		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
-		return c, nil
+		return c, nil, nil
 	}
 	if got.ID != to.ID {
 		c.Other = got.ID
-		return c, nil
+		return c, nil, nil
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
-	c.Stall = stalled(got)
+	c.Stall, c.Speed, c.Late = stalled(got, c.IfMTU), got.Speed, got.Late
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}
 	if c.Stall != "" || c.Hole {
 		c.Iface = leaves.Name
 	}
-	return c, got.About
+	if long && got.Suspect() {
+		loss = func(c *Call) {
+			ctx, cancel := context.WithTimeout(whole, Budget)
+			defer cancel()
+			c.count(sidechannel.CountLoss(ctx, at, keys, sidechannel.Options{From: opt.From}))
+		}
+	}
+	return c, got.About, loss
+}
+
+// count takes the loss of small packets. Where packets of any size are lost, their length is not the reason.
+func (c *Call) count(l sidechannel.Loss) {
+	if c.Lost = l.Share(); c.Lost >= lossy {
+		c.Stall, c.Hole, c.Iface = "", false, ""
+	}
 }
 
 // knock calls the port that node rank 0 holds for the job's own store.
@@ -130,9 +165,9 @@ func knock(ctx context.Context, n fabric.Node, m rendezvous.Member) Call {
 // stalled returns the direction in which a long message did not arrive. A process that sends late, because it is
 // stopped or has no processor, looks like a path that loses data; only a lossy path loses full packets too. The
 // other node calls this one as well, so its "there" covers a path that loses only long messages.
-func stalled(a sidechannel.Answer) string {
+func stalled(a sidechannel.Answer, ifMTU int) string {
 	switch {
-	case a.Bulk.Out.Stalled:
+	case a.Bulk.Out.Stalled && a.Bulk.Out.Arrived < ifMTU/2: // else a full segment has arrived, and the path is slow
 		return "there"
 	case a.Bulk.Back.Stalled && a.MTU.Answered && a.MTU.Back < a.MTU.Tried:
 		return "back"

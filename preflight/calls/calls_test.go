@@ -22,12 +22,36 @@ func TestWhichWayALongMessageStalled(t *testing.T) {
 			"there"},
 		"back": {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}, MTU: less},
 			"back"},
-		"the other process is stopped":       {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}}, ""},
-		"the other process gets no turn":     {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}, MTU: full}, ""},
+		"the other process is stopped":   {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}}, ""},
+		"the other process gets no turn": {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: ok, Back: bad}, MTU: full}, ""},
+		"the path is slow": {sidechannel.Answer{Bulk: sidechannel.Bulk{Out: sidechannel.Flow{Arrived: 30e3, Stalled: true},
+			Back: ok}, MTU: full}, ""},
 		"nothing was sent on a slow machine": {sidechannel.Answer{}, ""},
 	} {
-		if got := stalled(tc.got); got != tc.want {
+		if got := stalled(tc.got, 1500); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// Where small packets are lost, too, long ones do not vanish for their length.
+func TestLossOfSmallPacketsExplainsThatOfLongOnes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		loss sidechannel.Loss
+		hole bool
+		lost float64
+	}{
+		"none":                     {sidechannel.Loss{Sent: 200}, true, 0},
+		"a few":                    {sidechannel.Loss{Sent: 200, Again: 2}, true, 0.01},
+		"many":                     {sidechannel.Loss{Sent: 200, Again: 50}, false, 0.25},
+		"too few were sent to say": {sidechannel.Loss{Sent: 10, Again: 5}, true, 0},
+		"not even the greeting":    {sidechannel.Loss{Sent: 4, Again: 3, Cut: true}, false, 0.75},
+		"no connection":            {sidechannel.Loss{Cut: true}, false, 1},
+	} {
+		c := Call{Stall: "there", Hole: true}
+		c.count(tc.loss)
+		if c.Hole != tc.hole || (c.Stall != "") != tc.hole || c.Lost != tc.lost {
+			t.Errorf("%s: got %+v", name, c)
 		}
 	}
 }

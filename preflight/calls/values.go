@@ -25,10 +25,13 @@ type Call struct {
 	Doubt  time.Duration `json:"doubt,omitempty"`  // the possible error of Offset
 
 	// Stall is the direction in which a long message did not arrive: "there", "back".
-	Stall string `json:"stall,omitempty"`
-	MTU   int    `json:"mtu,omitempty"`   // the largest packet that arrived whole, in bytes with its IP header; 0: unknown
-	IfMTU int    `json:"ifmtu,omitempty"` // of the caller's interface
-	Iface string `json:"iface,omitempty"` // its name, where the path from it is faulty
+	Stall string  `json:"stall,omitempty"`
+	MTU   int     `json:"mtu,omitempty"`   // the largest packet that arrived whole, bytes with its IP header; 0: unknown
+	IfMTU int     `json:"ifmtu,omitempty"` // of the caller's interface
+	Iface string  `json:"iface,omitempty"` // its name, where the path from it is faulty
+	Lost  float64 `json:"lost,omitempty"`  // the share of small segments there that were lost; 0: none, or not counted
+	Late  int     `json:"late,omitempty"`  // of further connections, those whose first packet was not answered
+	Speed float64 `json:"speed,omitempty"` // of a long message there, bytes/s; 0: unknown
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
@@ -33,10 +34,29 @@ func addrChecks() []preflight.Check {
 			"to themselves or to nothing.",
 		Run: preflight.One(addrUsable),
 	}, {
+		ID: "addr.loopback", Title: "the loopback interface is up",
+		Doc: "Connections of a node to itself go over it, also those to its other addresses: the ranks of one node, and " +
+			"rank 0 to its own store.",
+		Run: preflight.One(loopbackUp),
+	}, {
 		ID: "port.master", Title: "the port of torch's own store is free",
 		Doc: "Two jobs on one node use the same default port. The second one dies, or connects to the first one's store.",
 		Run: preflight.One(portMaster),
 	}}
+}
+
+func loopbackUp(_ context.Context, in preflight.Input) finding.Finding {
+	i := slices.IndexFunc(in.Node.Interfaces, func(i fabric.Interface) bool { return i.Kind == "loopback" })
+	switch {
+	case i < 0:
+		return finding.Skipf("no loopback interface was seen")
+	case in.Node.Interfaces[i].Up:
+		return finding.Passf("%s is up", in.Node.Interfaces[i].Name)
+	}
+	name := in.Node.Interfaces[i].Name
+	return finding.Warnf("the loopback interface %s is down", name).
+		Breaking("this node does not reach itself, at any of its addresses: its ranks do not find each other").
+		Do("ip link set %s up", name)
 }
 
 func hostResolves(_ context.Context, in preflight.Input) finding.Finding {

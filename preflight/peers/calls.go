@@ -260,6 +260,7 @@ func (b blamed) shrink(mtu int) string {
 }
 
 func (b blamed) see(f finding.Finding) finding.Finding {
+	f = f.About(namesOf(b.nodes))
 	const enough = 4
 	for i, e := range b.edges {
 		if i == enough {

@@ -9,10 +9,10 @@ import (
 )
 
 // Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
-func Checks() []preflight.Check { return append(nodeChecks(), sameChecks()...) }
+func Checks() []preflight.Check { return slices.Concat(pathChecks(), nodeChecks(), sameChecks()) }
 
-// nodeChecks judge the calls between the nodes, and compare their command lines.
-func nodeChecks() []preflight.Check {
+// pathChecks judge the calls between the nodes.
+func pathChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "peer.reach", Title: "the nodes reach each other over the address of each, in both directions",
 		Doc: "Every rank connects to others, on ports that the kernel chooses. Where a firewall is between two nodes, the " +
@@ -29,6 +29,23 @@ func nodeChecks() []preflight.Check {
 		ID: "peer.mtu", Title: "packets of full size arrive between the nodes",
 		Doc: "TCP adapts with smaller segments; RDMA over the same network does not.",
 	}, {
+		ID: "peer.loss", Title: "few packets between the nodes are lost",
+		Doc: "TCP hides lost packets and waits before it sends them again. Where a call sent anything twice, it sends 200 " +
+			"small packets more and counts the lost ones.",
+	}, {
+		ID: "peer.connect", Title: "new connections between the nodes are answered at once",
+		Doc: "A limit on new connections, or a full connection table, drops the first packets of connections while those " +
+			"of open ones pass. Each call opens a dozen further connections.",
+	}, {
+		ID: "peer.slow", Title: "the network path between two nodes is not slow",
+		Doc: "A long message is timed, without the time in which a process did not read or write. It is too short to find " +
+			"more than a very slow path; `launch bench` measures speeds.",
+	}}
+}
+
+// nodeChecks judge clocks, names and other addresses, and compare the command lines.
+func nodeChecks() []preflight.Check {
+	return []preflight.Check{{
 		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
 		Doc: "Certificates, file times and logs of several nodes need equal clocks.",
 	}, {

@@ -49,7 +49,8 @@ func compareClocks(posts []Post, allowed time.Duration) []judged {
 		f = f.See("clock of "+p.Name, "%s the median of %d nodes, within %s",
 			away(clock[p.Rank]-middle), len(clock), plainly(doubt[p.Rank]+doubt[mid]))
 	}
-	return []judged{{Finding: f.Named("peer.clock").Breaking("logs cannot be ordered, certificates and tokens count as "+
+	f = f.Named("peer.clock").About(names)
+	return []judged{{Finding: f.Breaking("logs cannot be ordered, certificates and tokens count as "+
 		"expired, and torch's own c10d rendezvous drops a node that is 15 s behind").
 		Do("chronyc makestep; timedatectl   # on %s; shows whether the time service runs",
 			strings.Join(names[:min(len(names), 4)], ", "))}}

@@ -97,6 +97,9 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 				if skipped(v.Finding) {
 					continue
 				}
+				if v.Nodes == nil && len(v.unfit) < len(posts) {
+					v.Finding = v.About(finding.Map(v.unfit, func(r int) string { return posts[r].Name }))
+				}
 				if d.Findings = append(d.Findings, v.Finding); v.Status == finding.Fail {
 					d.Unfit = append(d.Unfit, v.unfit...)
 				}
@@ -123,9 +126,10 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
+	loss := func(posts []Post) []judged { return compareLoss(posts, thresholds) }
 	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false},
-		{"peer.reach", compareCalls, false}, {"peer.fast", compareFast, false}, {"peer.rails", compareRails, false},
-		{"peer.name", compareNames, false}, {"peer.clock", clocks, false},
+		{"peer.reach", compareCalls, false}, {"peer.loss", loss, false}, {"peer.fast", compareFast, false},
+		{"peer.rails", compareRails, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
 		{"same.hostid", compareHostIDs, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
@@ -186,7 +190,7 @@ func compareLines(posts []Post) (out []judged) {
 		if len(gs) < 2 {
 			continue
 		}
-		f := finding.Warnf("%s differs: %s", c.what, differs(gs)).Named(c.id).
+		f := finding.Warnf("%s differs: %s", c.what, differs(gs)).Named(c.id).About(odd(gs)).
 			Breaking("%s", c.breaks).Do("use the same command line on every node")
 		stray := c.id == "same.command" && !oneScript(posts) &&
 			slices.ContainsFunc(posts, func(p Post) bool { return p.Nameless })
@@ -234,6 +238,17 @@ type group struct {
 // having returns the nodes with a known value; an unknown one is no difference.
 func having(posts []Post, of func(Post) string) []Post {
 	return slices.DeleteFunc(slices.Clone(posts), func(p Post) bool { return of(p) == "" })
+}
+
+// odd returns the names of the nodes that differ from the largest group; nil: no group is the largest.
+func odd(gs []group) (names []string) {
+	if !majority(gs) {
+		return nil
+	}
+	for _, g := range gs[1:] {
+		names = append(names, namesOf(g.nodes)...)
+	}
+	return names
 }
 
 // groups sorts the nodes by value: the largest group first, of equal ones that with the lowest rank.

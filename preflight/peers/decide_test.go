@@ -41,17 +41,18 @@ func TestDecide(t *testing.T) {
 			if i == 3 {
 				p.NProc = "4"
 			}
-		}), Decision{Go: true, Findings: finding.Report{{ID: "same.nproc", Status: finding.Warn,
+		}), Decision{Go: true, Findings: finding.Report{{ID: "same.nproc", Nodes: []string{"host3"}, Status: finding.Warn,
 			What:   `processes per node differs: 3 of 4 nodes have "2", host3 has "4"`,
 			Breaks: "the ranks are unevenly spread; programs that split work by node go wrong", Fix: "use the same command " +
 				"line on every node"}}}},
 		{"one runs something else in a job that has a name", posts(3, other(2, false)),
-			Decision{Go: true, Findings: finding.Report{{ID: "same.command", Status: finding.Warn,
+			Decision{Go: true, Findings: finding.Report{{ID: "same.command", Nodes: []string{"host2"}, Status: finding.Warn,
 				What:   `command differs: 2 of 3 nodes have "torchrun t.py", host2 has "torchrun u.py"`,
 				Breaks: "ranks that run different programs wait for each other's collectives", Fix: "use the same command line " +
 					"on every node"}}}},
 		{"one runs another command where only the store address identifies the job", posts(2, other(1, true)),
 			Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+				Nodes:  []string{"host1"},
 				What:   `command differs: 1 of 2 nodes have "torchrun t.py", host1 has "torchrun u.py"`,
 				Breaks: "ranks that run different programs wait for each other's collectives",
 				Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +
@@ -78,6 +79,7 @@ func TestDecide(t *testing.T) {
 				"if it is another job, give that one its own port: --store HOST:PORT"}}}},
 		{"rank 0 is one against many", posts(3, other(0, true)),
 			Decision{Unfit: []int{1, 2}, Who: "host1, host2", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+				Nodes:  []string{"host0"},
 				What:   `command differs: 2 of 3 nodes have "torchrun t.py", host0 has "torchrun u.py"`,
 				Breaks: "ranks that run different programs wait for each other's collectives",
 				Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +

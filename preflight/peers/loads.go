@@ -159,7 +159,7 @@ func (d difference) finding() finding.Finding {
 	if f.Status == finding.Fail {
 		f.Fix += "\nto start anyway: --warn-only on every node"
 	}
-	return f
+	return f.About(odd(d.groups))
 }
 
 // has returns everything that differs, as one node has it: "torch 2.9.0, NCCL 2.27.5".

@@ -147,7 +147,7 @@ func TestADifferenceSaysWhereAndWhatToDo(t *testing.T) {
 			Path: "/usr/lib/libnccl.so.2.26.2"}
 	}, 3), nil)
 	want := finding.Report{{
-		ID: "same.nccl", Status: finding.Fail,
+		ID: "same.nccl", Status: finding.Fail, Nodes: []string{"host3"},
 		What: "NCCL differs: 3 of 4 nodes have NCCL 2.27.5; host3 (rank 3) has NCCL 2.26.2",
 		Breaks: `NCCL compares its version with every rank's and refuses (ncclInvalidUsage) ` +
 			`(NCCL src/init.cc, "Mismatched NCCL version detected", since 2.23)`,

@@ -91,7 +91,7 @@ func Merge(posts []Post) finding.Report {
 	var report finding.Report
 	for _, s := range all {
 		s.finding.What = together(namesOf(s.who), s.what, len(posts))
-		report = append(report, s.finding)
+		report = append(report, s.finding.About(namesOf(s.who)))
 	}
 	return report
 }

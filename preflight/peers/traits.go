@@ -222,7 +222,8 @@ func compareScripts(posts []Post) []judged {
 	if len(gs) < 2 {
 		return nil
 	}
-	return []judged{{Finding: finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").
+	f := finding.Warnf("the script's content differs: %s", differs(gs)).Named("same.script").About(odd(gs))
+	return []judged{{Finding: f.
 		Breaking("ranks that run different versions of a program wait in different collectives, and the job hangs or " +
 			"computes wrong results").
 		Do("sha256sum SCRIPT   # shows each node's version\ncopy it to all nodes again, or run it from a shared file " +
@@ -245,7 +246,7 @@ func compareConstants(posts []Post) (out []judged) {
 		if len(gs) < 2 || gpus && explained(posts, name) {
 			continue
 		}
-		f := finding.Warnf("%s differs: %s", name, differs(gs)).Named("same.env").
+		f := finding.Warnf("%s differs: %s", name, differs(gs)).Named("same.env").About(odd(gs)).
 			Breaking("ranks that disagree about their messages hang or fail").
 			Do("launch env --explain   # shows its source: the environment or the library's own files\n" +
 				"set it to the same value on all nodes, or on no node")

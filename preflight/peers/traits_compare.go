@@ -290,7 +290,7 @@ func (u unlike) judge(posts []Post) judged {
 	}
 	f.What = fmt.Sprintf("different %s: %s", finding.Join(u.rules, func(r traitRule) string { return r.title }),
 		shares(u.groups, u.has, "kinds"))
-	return judged{f, unfit}
+	return judged{f.About(odd(u.groups)), unfit}
 }
 
 // dies returns the first reason of the rules why a node dies.

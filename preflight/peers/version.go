@@ -30,7 +30,7 @@ func compareLaunch(posts []Post) []judged {
 	if len(gs) < 2 {
 		return nil
 	}
-	return []judged{{Finding: finding.Warnf("launch version differs: %s", differs(gs)).Named("same.launch").
+	return []judged{{Finding: finding.Warnf("launch version differs: %s", differs(gs)).Named("same.launch").About(odd(gs)).
 		Breaking("different versions are not tested together").Do(oneVersion)}}
 }
 

@@ -21,11 +21,36 @@ func limitChecks() []preflight.Check {
 			"\"too many open files\".",
 		Run: preflight.One(nofile),
 	}, {
+		ID: "limits.connections", Title: "the kernel's connection table has room",
+		Doc: "A firewall or NAT on this node keeps an entry for each connection (nf_conntrack). Where the table is full, " +
+			"the kernel drops new connections, and their callers wait.",
+		Run: preflight.One(connections),
+	}, {
 		ID: "shm.size", Title: "/dev/shm has space for the processes of this node",
 		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
 			"die of a bus error.",
 		Run: preflight.One(shmSize),
 	}}
+}
+
+// nearlyFull is the share of the connection table from which a job may fill it. The kernel evicts what it can only when
+// it is full.
+const nearlyFull = 0.95
+
+func connections(_ context.Context, in preflight.Input) finding.Finding {
+	held, most := in.Node.Tracked[0], in.Node.Tracked[1]
+	switch {
+	case most == 0:
+		return finding.Skipf("this kernel tracks no connections, or does not tell")
+	case float64(held) < nearlyFull*float64(most):
+		return finding.Passf("%d of %d entries are used", held, most)
+	}
+	return finding.Warnf("the kernel's connection table is full or nearly so: %d of %d entries", held, most).
+		See("/proc/sys/net/netfilter/nf_conntrack_count", "%d", held).
+		See("/proc/sys/net/netfilter/nf_conntrack_max", "%d", most).
+		Breaking("the kernel drops new connections (\"nf_conntrack: table full, dropping packet\"), and ranks wait for them").
+		Do("sysctl -w net.netfilter.nf_conntrack_max=%d   # on the machine itself\n"+
+			"dmesg | grep conntrack; conntrack -S   # shows drops", 2*most)
 }
 
 // shmSize looks at the free space, since other jobs may share it. It never fails: GPUs with a direct path need none.

@@ -53,6 +53,12 @@ func All() []Threshold {
 			Doc: "processes and threads that each process of this node may need"},
 		{Name: "peer.clock", Unit: Seconds, Default: 5,
 			Doc: "difference between a node's wall clock and those of the others"},
+		// A sound cable or switch loses less than one in thousands.
+		{Name: "peer.loss", Unit: Number, Default: 0.03,
+			Doc: "share of the packets from one node to another that may be lost"},
+		// The message is too short to measure more; a busy machine of virtual ones reaches tens.
+		{Name: "peer.slow", Unit: Number, Default: 2,
+			Doc: "speed of the network path between two nodes, in Mbit/s, below which it is slow"},
 		// Modern links correct a few damaged symbols or packets a second (NVSentinel allows 10 of both).
 		{Name: "rdma.errors", Unit: Number, Default: 10, Doc: "link errors per second on a rail that is idle"},
 		// NCCL makes a segment of almost 10 MB for each connection between two ranks of

@@ -58,7 +58,14 @@ type Spec struct {
 }
 
 // Print prints a finding and a note, if not empty, between the lines of the command.
-type Print func(json bool, f finding.Finding, note string)
+type Print func(w Where, f finding.Finding, note string)
+
+// Where is the node that prints, and the form of its lines.
+type Where struct {
+	JSON      bool
+	Host, Job string
+	Rank      int // -1: not known
+}
 
 // Joining is a node that is about to join.
 type Joining struct {

@@ -61,7 +61,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		again := f.key == said
 		if !again {
 			said = f.key
-			d.p.print(d.p.spec.JSON, hangFinding(f.answer, time.Since(since)), "")
+			d.p.say(hangFinding(f.answer, time.Since(since)), "")
 		}
 		if d.p.spec.EndHung && f.certain() {
 			if again {

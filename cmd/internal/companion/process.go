@@ -248,13 +248,22 @@ func (p *companion) late(e rendezvous.Event) {
 // rankWaits is what the end of another node means.
 const rankWaits = ": a rank that exchanges data with it now waits until its own timeout"
 
+// say prints a finding and a note between the lines of the command.
+func (p *companion) say(f finding.Finding, note string) {
+	w := Where{JSON: p.spec.JSON, Host: p.spec.Self.Host, Job: p.spec.Job, Rank: -1}
+	if p.world != nil {
+		w.Rank = p.world.Rank
+	}
+	p.print(w, f, note)
+}
+
 // tell prints a finding about another node, and ends the command with --fail-fast.
 func (p *companion) tell(f finding.Finding) {
 	if !p.spec.FailFast {
-		p.print(p.spec.JSON, f, "")
+		p.say(f, "")
 		return
 	}
-	p.print(p.spec.JSON, f, "ending the command: --fail-fast")
+	p.say(f, "ending the command: --fail-fast")
 	p.wg.Go(p.endCommand)
 }
 

@@ -95,7 +95,7 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	}
 	f := finding.Warnf("rank %s of this node ended with status %d at %s, and torchrun has not ended",
 		global, status, ended.Format("15:04:05"))
-	r.watcher.p.print(r.watcher.p.spec.JSON, f.Named("node.rank"), "")
+	r.watcher.p.say(f.Named("node.rank"), "")
 }
 
 // fate waits for the end of a process, and returns its exit status if the kernel reports it.

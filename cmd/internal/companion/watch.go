@@ -53,7 +53,7 @@ func (w *watcher) stalled() {
 	if stood := now - w.last; stood > stallLimit {
 		f := finding.Warnf("this node stood still for %s, until %s: the other nodes have counted it as lost",
 			stood.Round(time.Second), time.Now().Format("15:04:05"))
-		w.p.print(w.p.spec.JSON, f.Named("node.stalled"), "")
+		w.p.say(f.Named("node.stalled"), "")
 	}
 	w.last = now
 }
@@ -67,7 +67,7 @@ func (w *watcher) memory() {
 	if kills > w.kills {
 		f := finding.Warnf("out of memory: the kernel has killed %d of this node's processes (seen at %s)", kills-w.kills,
 			time.Now().Format("15:04:05"))
-		w.p.print(w.p.spec.JSON, f.Named("node.memory").Do("dmesg -T | grep -i 'killed process'"), "")
+		w.p.say(f.Named("node.memory").Do("dmesg -T | grep -i 'killed process'"), "")
 	}
 	w.kills = kills
 }

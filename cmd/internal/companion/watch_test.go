@@ -11,7 +11,7 @@ import (
 // watcherOf returns a watcher, and what it prints.
 func watcherOf() (*watcher, *[]finding.Finding) {
 	var printed []finding.Finding
-	p := &companion{spec: &Spec{}, print: func(_ bool, f finding.Finding, _ string) { printed = append(printed, f) }}
+	p := &companion{spec: &Spec{}, print: func(_ Where, f finding.Finding, _ string) { printed = append(printed, f) }}
 	return p.newWatcher(), &printed
 }
 

@@ -18,6 +18,7 @@ func (s *Start) join(ctx context.Context) error {
 	w, err := s.comp.Join(ctx, time.Until(s.deadline))
 	if err == nil {
 		s.World = &w
+		s.UI.Know(s.Job.ID.V, w.Rank)
 		s.wait.setJoined(true)
 	}
 	return err

@@ -107,6 +107,9 @@ func (s *Start) ResolveJob() error {
 		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
 	})
+	if err == nil {
+		s.UI.Know(s.Job.ID.V, -1)
+	}
 	s.readMpirun()
 	if s.waitsByLine() {
 		s.Opt.JoinTimeout = time.Duration(s.Job.Wait.V) * time.Second

@@ -58,6 +58,10 @@ func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
 	if f.Status == finding.Pass || f.Status == finding.Skip {
 		return
 	}
+	if w == u.err && u.width == 0 {
+		u.details(w, f, id)
+		return
+	}
 	for _, s := range f.Seen {
 		u.print(w, indent+"seen    ", indent+"        ", s.Where+": "+s.What)
 	}
@@ -65,6 +69,26 @@ func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
 		u.print(w, indent+"breaks  ", indent+"        ", f.Breaks)
 	}
 	u.fix(w, indent+"fix     ", indent+"        ", f.Fix)
+}
+
+// details writes the lines below a finding for a log, where lines of other nodes may come between: each has the ID and
+// the node.
+func (u *UI) details(w io.Writer, f finding.Finding, id string) {
+	from := "launch:      " + id
+	if u.host != "" {
+		from += visible(u.host) + "  "
+	}
+	for _, s := range f.Seen {
+		fmt.Fprintln(w, from+"seen    "+visible(s.Where+": "+s.What))
+	}
+	if f.Breaks != "" {
+		fmt.Fprintln(w, from+"breaks  "+visible(f.Breaks))
+	}
+	word := "fix     "
+	for l := range strings.Lines(f.Fix) {
+		fmt.Fprintln(w, from+word+visible(strings.TrimSuffix(l, "\n")))
+		word = "        "
+	}
 }
 
 // Summary returns the last line of a report.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -31,20 +32,24 @@ type UI struct {
 	width    int // columns of Err; 0: a log, lines are not wrapped
 	outWidth int // columns of Out; the same
 	live     bool
+	host     string // of this node; "": not known
 
 	mu     sync.Mutex
 	status string // the live line that is on the screen
+	job    string // "": not known
+	rank   int    // of this node; -1: not known
 }
 
 // Options control the rendering.
 type Options struct {
 	JSON bool
+	Host string              // the name of this node
 	Env  func(string) string // NO_COLOR, TERM
 }
 
 // New returns a UI. A terminal on errw gets colour (unless NO_COLOR is set or TERM=dumb) and a live line.
 func New(out, errw io.Writer, o Options) *UI {
-	u := &UI{out: &sink{to: out}, err: errw, json: o.JSON}
+	u := &UI{out: &sink{to: out}, err: errw, json: o.JSON, host: o.Host, rank: -1}
 	u.width, u.outWidth = columns(errw), columns(out)
 	u.live = u.width > 0 && o.Env("TERM") != "dumb"
 	u.colour = u.live && o.Env("NO_COLOR") == ""
@@ -97,11 +102,44 @@ func (u *UI) line(w io.Writer, kind string, v any) {
 		panic("ui: " + err.Error()) // own types: cannot fail
 	}
 	head := fmt.Sprintf(`{"type":%q,"schema":%d`, kind, Schema)
+	if w == u.err {
+		head += u.origin(b)
+	}
 	if s := printable(string(b)); len(s) > 2 && s[0] == '{' {
 		fmt.Fprintf(w, "%s,%s\n", head, s[1:])
 	} else {
 		fmt.Fprintf(w, "%s,\"value\":%s}\n", head, s)
 	}
+}
+
+// origin returns the fields that say when and where a line was printed, without those that the value has itself.
+func (u *UI) origin(value []byte) (head string) {
+	var own map[string]json.RawMessage
+	_ = json.Unmarshal(value, &own) // of a list there are none
+	add := func(name string, v any) {
+		if _, has := own[name]; !has {
+			text, _ := json.Marshal(v)
+			head += fmt.Sprintf(",%q:%s", name, printable(string(text)))
+		}
+	}
+	add("time", time.Now().Format(time.RFC3339Nano))
+	if u.host != "" {
+		add("host", u.host)
+	}
+	if u.job != "" {
+		add("job", u.job)
+	}
+	if u.rank >= 0 {
+		add("rank", u.rank)
+	}
+	return head
+}
+
+// Know sets the job and the node rank of JSON lines; -1: the rank is not known yet.
+func (u *UI) Know(job string, rank int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.job, u.rank = job, rank
 }
 
 // printable returns JSON in which what does not print, as a terminal's C1 codes and marks that reverse text,

@@ -3,10 +3,12 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,16 +35,16 @@ var report = finding.Report{
 }
 
 func TestALogGetsPlainLines(t *testing.T) {
-	u, out, errs := log(Options{})
+	u, out, errs := log(Options{Host: "n1"})
 	u.Status("waiting") // a line that is redrawn has no place in a log
 	u.Findings(report, false)
 	u.Note("%d of %d", 1, 2)
 	u.Fail(exit.Error{Code: 69, What: "store unreachable", Fix: "look\nagain"})
 	want := `launch: fail store.resolves  host0 does not resolve
-             seen    look up host0: no such host
-             breaks  this node never finds the others
-             fix     correct it
-                     or use an address
+launch:      store.resolves  n1  seen    look up host0: no such host
+launch:      store.resolves  n1  breaks  this node never finds the others
+launch:      store.resolves  n1  fix     correct it
+launch:      store.resolves  n1          or use an address
 launch: 1 of 2
 launch: error: store unreachable
 launch: hint:  look
@@ -53,6 +55,35 @@ launch: hint:  again
 	}
 	if out.Len() > 0 {
 		t.Errorf("stdout is for data, and a log has no data: %q", out)
+	}
+}
+
+// A line of a log collector says when and where it was printed. A value's own field of that name remains.
+func TestJSONLinesOnStderrSayWhereTheyAreFrom(t *testing.T) {
+	u, out, errs := log(Options{JSON: true, Host: "n1"})
+	u.Note("before")
+	u.Know("j", 3)
+	u.Findings(report[1:2], false)
+	u.Emit(false, "start", map[string]any{"job": "its own"})
+	u.Emit(true, "job", Job{ID: "j"})
+	var got []map[string]any
+	for l := range strings.Lines(errs.String()) {
+		var v map[string]any
+		if err := json.Unmarshal([]byte(l), &v); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := time.Parse(time.RFC3339Nano, fmt.Sprint(v["time"])); err != nil || time.Since(at) > time.Minute {
+			t.Errorf("%s: %v", l, err)
+		}
+		got = append(got, map[string]any{"host": v["host"], "job": v["job"], "rank": v["rank"]})
+	}
+	want := []map[string]any{{"host": "n1", "job": nil, "rank": nil}, {"host": "n1", "job": "j", "rank": 3.0},
+		{"host": "n1", "job": "its own", "rank": 3.0}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if strings.Contains(out.String(), "n1") {
+		t.Errorf("data is as it was asked for: %s", out)
 	}
 }
 

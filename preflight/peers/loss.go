@@ -1,0 +1,132 @@
+package peers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"launch/internal/finding"
+	"launch/preflight/blame"
+	"launch/preflight/threshold"
+)
+
+// lateEnough is how many of a dozen new connections must go unanswered at first: one or two may be chance.
+const lateEnough = 3
+
+// compareLoss warns of paths that work and cost time: packets are lost, new connections are dropped, or the path is
+// slow. Of these the first explains the others.
+func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
+	var all []edge
+	for _, e := range edges(posts) {
+		if c := e.call; !c.Port && !c.Also && !c.Failed() && c.IfMTU > 0 { // others were not measured
+			all = append(all, e)
+		}
+	}
+	most := threshold.Of(thresholds, "peer.loss")
+	lossy := func(e edge) bool { return e.call.Lost > 0 && e.call.Lost >= most }
+	for _, b := range causes(all, len(posts), lossy) {
+		out = append(out, judged{Finding: b.lossy()})
+	}
+	all = sound(all, func(e edge) bool { return lossy(e) || e.call.Stall != "" })
+	least := threshold.Of(thresholds, "peer.slow") * 1e6 / 8
+	slow := func(e edge) bool { return e.call.Speed > 0 && e.call.Speed < least }
+	for _, b := range causes(all, len(posts), slow) {
+		out = append(out, judged{Finding: b.slow()})
+	}
+	for _, b := range causes(sound(all, slow), len(posts), func(e edge) bool { return e.call.Late >= lateEnough }) {
+		out = append(out, judged{Finding: b.limited()})
+	}
+	return out
+}
+
+// sound returns the calls between nodes of which neither call is bad: answers take the way back.
+func sound(all []edge, bad func(edge) bool) []edge {
+	pair := func(e edge) [2]int { return [2]int{min(e.from.Rank, e.to.Rank), max(e.from.Rank, e.to.Rank)} }
+	out := map[[2]int]bool{}
+	for _, e := range all {
+		out[pair(e)] = out[pair(e)] || bad(e)
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(e edge) bool { return out[pair(e)] })
+}
+
+// lossy returns the warning about lost packets.
+func (b blamed) lossy() finding.Finding {
+	worst := slices.MaxFunc(b.edges, func(x, y edge) int { return cmp.Compare(x.call.Lost, y.call.Lost) })
+	share := fmt.Sprintf("about %.0f %% of them", 100*worst.call.Lost)
+	if worst.call.Lost > 0.7 {
+		share = "most of them"
+	}
+	f := finding.Warnf("packets %s are lost, %s (%d of %d paths)", b.where(), share, len(b.edges), b.tried()).
+		Named("peer.loss")
+	return b.measured(f, func(e edge) string { return fmt.Sprintf("%.0f %% of small packets lost", 100*e.call.Lost) }).
+		Breaking("TCP waits 0.2 s and more before it sends a packet again: every collective is slow, connections may fail").
+		Do("ip -s link; tc -s qdisc; nft list ruleset   # on %s: which counter of drops or errors rises\n"+
+			"then change the cable or switch port, or correct the filter or queue that drops", b.suspects())
+}
+
+// limited returns the warning about new connections that are dropped.
+func (b blamed) limited() finding.Finding {
+	f := finding.Warnf("new connections %s are dropped at first, while packets of open ones arrive (%d of %d paths)",
+		b.where(), len(b.edges), b.tried()).Named("peer.connect")
+	return b.measured(f, func(e edge) string {
+		return fmt.Sprintf("the first packet of %d connections was not answered", e.call.Late)
+	}).Breaking("ranks open many connections at once; they wait for seconds, or time out").
+		Do("nft list ruleset; iptables -S   # on %s: is there a limit on new connections\n"+
+			"sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max; dmesg | grep conntrack   "+
+			"# is the connection table full", b.suspects())
+}
+
+// slow returns the warning about a slow path.
+func (b blamed) slow() finding.Finding {
+	best := slices.MaxFunc(b.edges, func(x, y edge) int { return cmp.Compare(x.call.Speed, y.call.Speed) })
+	f := finding.Warnf("the network path %s is slow: %s at most (%d of %d paths)", b.where(), rate(best.call.Speed),
+		len(b.edges), b.tried()).Named("peer.slow")
+	return b.measured(f, func(e edge) string { return rate(e.call.Speed) }).
+		Breaking("every collective is as slow as the slowest path").
+		Do("ethtool IFACE; tc -s qdisc   # on %s: the speed of the link, and a limit\n"+
+			"or choose a faster network: --addr 10.0.0.0/16", b.suspects())
+}
+
+// measured adds what was measured on the paths.
+func (b blamed) measured(f finding.Finding, said func(edge) string) finding.Finding {
+	f = f.About(namesOf(b.nodes))
+	for _, e := range b.edges[:min(len(b.edges), finding.MaxSeen)] {
+		f = f.See(fmt.Sprintf("%s to %s at %s", e.from.Name, e.to.Name, hostOf(e.call.Addr)), "%s", said(e))
+	}
+	return f
+}
+
+// tried returns how many paths were measured where the cause lies.
+func (b blamed) tried() int { return max(b.Tried, len(b.edges)) }
+
+// suspects names the nodes to look at.
+func (b blamed) suspects() string {
+	if len(b.nodes) == 0 {
+		return "each node"
+	}
+	return b.names()
+}
+
+// where describes between which nodes bad paths lie.
+func (b blamed) where() string {
+	switch b.Side {
+	case blame.Everywhere:
+		return fmt.Sprintf("between all of the %d nodes", b.Rest)
+	case blame.Apart:
+		return fmt.Sprintf("between two groups of nodes, %s and the other %d,", b.names(), b.Rest)
+	case blame.ToAndFrom:
+		return "to and from " + b.names()
+	case blame.ToNode:
+		return "to " + b.names()
+	case blame.FromNode:
+		return "from " + b.names()
+	}
+	from, to := b.edges[0].from.Name, b.edges[0].to.Name
+	if len(b.edges) > 1 {
+		return fmt.Sprintf("between %s and %s", from, to)
+	}
+	return fmt.Sprintf("from %s to %s", from, to)
+}
+
+// rate returns a speed in bytes per second as bits.
+func rate(v float64) string { return fmt.Sprintf("%.2g Mbit/s", v*8/1e6) }
