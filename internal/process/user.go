@@ -32,6 +32,16 @@ func User(local, remote netip.AddrPort) (uid int, known bool) {
 // userOf asks the kernel for one socket by its ends, of which a listening one's remote end is zero
 // (sock_diag(7); include/uapi/linux/inet_diag.h).
 func userOf(local, remote netip.AddrPort) (uid int, known bool) {
+	answer, err := askKernel(request(local, remote, 0))
+	if err != nil || len(answer) < uidAt+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.SOCK_DIAG_BY_FAMILY {
+		return 0, false
+	}
+	uid = int(binary.NativeEndian.Uint32(answer[uidAt:]))
+	return uid, uid != overflow()
+}
+
+// request asks for one socket by its ends, with extensions of the answer.
+func request(local, remote netip.AddrPort, extensions byte) []byte {
 	family := byte(unix.AF_INET6)
 	if local.Addr().Is4() {
 		family = unix.AF_INET
@@ -39,8 +49,8 @@ func userOf(local, remote netip.AddrPort) (uid int, known bool) {
 	b := binary.NativeEndian.AppendUint32(nil, requestSize)
 	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
 	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST)
-	b = append(b, make([]byte, 8)...)                                     // sequence, port
-	b = append(b, family, unix.IPPROTO_TCP, 0, 0, 0xff, 0xff, 0xff, 0xff) // any state
+	b = append(b, make([]byte, 8)...)                                              // sequence, port
+	b = append(b, family, unix.IPPROTO_TCP, extensions, 0, 0xff, 0xff, 0xff, 0xff) // any state
 	b = binary.BigEndian.AppendUint16(b, local.Port())
 	b = binary.BigEndian.AppendUint16(b, remote.Port())
 	for _, end := range []netip.AddrPort{local, remote} {
@@ -49,12 +59,7 @@ func userOf(local, remote netip.AddrPort) (uid int, known bool) {
 		b = append(b, raw[:]...)
 	}
 	b = append(b, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // any interface, no cookie
-	answer, err := askKernel(b)
-	if err != nil || len(answer) < uidAt+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.SOCK_DIAG_BY_FAMILY {
-		return 0, false
-	}
-	uid = int(binary.NativeEndian.Uint32(answer[uidAt:]))
-	return uid, uid != overflow()
+	return b
 }
 
 // requestSize is a netlink header and an inet_diag_req_v2. uidAt is the place of the user in the answer:
