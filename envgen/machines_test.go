@@ -52,6 +52,8 @@ func (in Input) reachedAt(addr string) Input { in.World.Addr = netip.MustParseAd
 
 func (in Input) nodes(n int) Input { in.World.Nodes = n; return in }
 
+func (in Input) apart() Input { in.World.Apart = true; return in }
+
 func (in Input) noGPUs() Input { in.Node.GPUs = gpu.Facts{Absent: "no driver"}; return in }
 
 // mpirun is its line on a head that is none of its two hosts.

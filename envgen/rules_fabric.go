@@ -35,6 +35,11 @@ func fabricRules() []rule {
 		value: "the index of the first full membership, if it is the same on all HCAs",
 		used:  nccl, want: (*view).wantPKey, rails: true,
 	}, {
+		name: "NCCL_CROSS_NIC", scope: setting.Job, source: "NCCL src/graph/search.cc, docs/userguide/source/env.rst",
+		alone: "prefers the same rail on both nodes, and takes another one where that promises more speed",
+		when:  "the nodes have called each other: each rail reaches the same rail of the others, and no other one",
+		value: "0", used: nccl, want: (*view).wantCrossNIC,
+	}, {
 		name: "NCCL_IB_TIMEOUT", scope: setting.Job, span: span{before: "2.23"},
 		source: "NCCL src/transport/net_ib/connect.cc", alone: "has the timeout 18 (20 from 2.23)",
 		when: "more than 64 nodes share the fabric", value: "22", used: nccl, want: (*view).wantTimeout, agrees: atLeast(20),
@@ -200,6 +205,18 @@ func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
 
 // many is the number of nodes above which the timeout of NCCL before 2.23 is too short.
 const many = 64
+
+func (v *view) wantCrossNIC() want {
+	switch {
+	case len(v.rails()) < 2:
+		return right("there are no two rails")
+	case !v.World.Apart:
+		return right("no call has shown that different rails do not reach each other")
+	}
+	return want{value: "0", wrong: "NCCL could connect a rail to another rail of a node, where there is no path",
+		because: "each rail reached only the same rail of the other nodes",
+		seen:    saw("calls between the nodes", "the same rails answered, different ones did not")}
+}
 
 func (v *view) wantTimeout() want {
 	switch {

@@ -45,8 +45,6 @@ func wireUnsets() []unset {
 		{name: "NCCL_NET_GDR_LEVEL", here: verbsOnly, source: "NCCL src/graph/paths.cc",
 			alone: "uses GPUDirect within one PCI switch",
 			why:   "a longer path can be slower or broken, which only a measurement shows"},
-		{name: "NCCL_CROSS_NIC", here: verbsOnly, source: "NCCL src/graph/search.cc",
-			alone: "prefers the same rail", why: "one node does not see whether the rails reach each other"},
 		{name: "NCCL_IB_SUBNET_AWARE_ROUTING", here: roceOnly, source: wire,
 			alone: "assumes that every rail reaches every peer",
 			why:   "one node cannot distinguish a cable without a switch from a routed port"},

@@ -21,6 +21,7 @@ const (
 	gpuWakes    = 3 * time.Second
 	gpuAwake    = 500 * time.Millisecond
 	verbsBudget = 3 * time.Second
+	cudaBudget  = 3 * time.Second
 )
 
 // persistenced exists while NVIDIA's persistence daemon runs. In a container, the runtime passes it on.
@@ -28,12 +29,14 @@ const persistenced = "run/nvidia-persistenced/socket"
 
 const (
 	gpuChild   = "gpu"
+	cudaChild  = "cuda"
 	verbsChild = "verbs"
 )
 
 // Children returns the children of AskGPU, AskVerbs, AskDisks and ReadAhead; main passes them to child.Dispatch.
 func Children() child.Table {
-	return child.Table{gpuChild: gpu.Child, verbsChild: verbs.Child, diskChild: diskAnswer, aheadChild: readAhead}
+	return child.Table{gpuChild: gpu.Child, cudaChild: gpu.CUDAChild, verbsChild: verbs.Child, diskChild: diskAnswer,
+		aheadChild: readAhead}
 }
 
 // AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote to the kernel
@@ -49,6 +52,9 @@ func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
 		answer = gpu.Facts{Err: unanswered("NVML", err)}
 	}
 	f := gpu.Settle(roots.Proc, roots.Dev, seen, answer)
+	if f.Unplaced() && hasNVSwitch(roots.Sys) {
+		_ = child.Ask(ctx, cudaChild, nil, &f.Init, cudaBudget) // no answer: unknown
+	}
 	if f.Absent == "" {
 		f.KernelLog() // also if the driver does not answer: the log has the reason
 	}

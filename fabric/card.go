@@ -81,6 +81,8 @@ func gpuDirect(r Roots, kernel string) GPUDirect {
 			g.Peermem = true
 		}
 	}
+	_, err := fs.Stat(r.Sys, "module/nvidia")
+	g.Module = err == nil
 	proc := dir{fsys: r.Proc}
 	g.DMABuf = dmaBuf(kernel, proc.line("driver/nvidia/version"))
 	return g

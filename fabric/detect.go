@@ -58,6 +58,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	n.BootID = required(&n, roots.Proc, "sys/kernel/random/boot_id", asIs, "")
 	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
 	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
+	n.Limits.NofileHard = hardLimit(readText(roots.Proc, "self/limits"), "Max open files")
 	n.Limits.Memlock = required(&n, roots.Proc, "self/limits", parseMemlock, math.MaxUint64)
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()

@@ -44,9 +44,10 @@ func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 			Index: 2, Name: "eth0", Kind: "physical", Up: true, Running: true, MTU: 1400, Driver: "virtio_net", NUMA: -1,
 			Addrs: prefixes("10.0.0.5/24", "fe80::1/64"), Type: 1, PCI: "0000:00:03.0",
 		}},
-		Cloud:     Cloud{Virtual: true},
-		GPUs:      gpu.Facts{Absent: "no /proc/driver/nvidia/version and no /dev/nvidiactl"},
-		Limits:    Limits{Memlock: 8 << 20, Nofile: 1024, NofileKnown: true, Shm: 60 << 20, ShmSize: 64 << 20},
+		Cloud: Cloud{Virtual: true},
+		GPUs:  gpu.Facts{Absent: "no /proc/driver/nvidia/version and no /dev/nvidiactl"},
+		Limits: Limits{Memlock: 8 << 20, Nofile: 1024, NofileHard: 1 << 19, NofileKnown: true, Shm: 60 << 20,
+			ShmSize: 64 << 20},
 		Ephemeral: [2]int{32768, 60999},
 	}
 	roots := m.roots(m.sys)

@@ -191,6 +191,7 @@ type Container struct {
 // GPUDirect is whether an HCA can reach a GPU's memory, according to files.
 type GPUDirect struct {
 	Peermem bool   `json:"peermem,omitempty"` // nvidia_peermem (or nv_peer_mem) is loaded
+	Module  bool   `json:"module,omitempty"`  // NVIDIA's module is visible, so peermem's would be
 	DMABuf  string `json:"dmabuf,omitempty"`  // "yes", or the reason against it; "" unknown
 }
 
@@ -201,6 +202,7 @@ func (p Port) Active() bool { return p.State == 4 }
 type Limits struct {
 	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
 	Nofile      uint64 `json:"nofile"`       // soft
+	NofileHard  uint64 `json:"nofile_hard"`  // to which a process may raise it; math.MaxUint64 unlimited, 0 unknown
 	NofileKnown bool   `json:"nofile_known"` // false in a build without cgo
 	Shm         int64  `json:"shm"`          // bytes free in /dev/shm; -1 where it is not mounted
 	ShmSize     int64  `json:"shm_size"`     // size in bytes

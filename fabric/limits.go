@@ -14,6 +14,20 @@ import (
 // parseMemlock returns the soft limit of locked memory, in bytes.
 func parseMemlock(limits string) (uint64, error) { return softLimit(limits, "Max locked memory") }
 
+// hardLimit returns the hard limit in a row of /proc/self/limits; math.MaxUint64: unlimited, 0: unknown.
+func hardLimit(limits, row string) uint64 {
+	for line := range strings.Lines(limits) {
+		rest, ok := strings.CutPrefix(line, row)
+		f := strings.Fields(rest)
+		if !ok || len(f) < 2 {
+			continue
+		}
+		n, _ := softLimit(row+" "+f[1], row) // 0: not a number
+		return n
+	}
+	return 0
+}
+
 // softLimit returns the soft limit in a row of /proc/self/limits; math.MaxUint64: unlimited.
 func softLimit(limits, row string) (uint64, error) {
 	for line := range strings.Lines(limits) {

@@ -115,11 +115,12 @@ type Disk struct {
 	Inodes   int64  `json:"inodes"` // free inodes; InodeMax is 0 where the file system has no fixed number
 	InodeMax int64  `json:"inode_max"`
 	ReadOnly bool   `json:"read_only"`
-	NoWrite  bool   `json:"no_write"`       // this user may not write there
-	Proto    string `json:"proto"`          // of an NFS mount: tcp, rdma, udp
-	Meant    string `json:"meant"`          // the proto in fstab for this mount point
-	Err      string `json:"err,omitempty"`  // why there is no answer: "no such file or directory"
-	Late     string `json:"late,omitempty"` // time spent waiting in vain
+	NoWrite  bool   `json:"no_write"`           // this user may not write there
+	Proto    string `json:"proto"`              // of an NFS mount: tcp, rdma, udp
+	Meant    string `json:"meant"`              // the proto that was asked for
+	MeantBy  string `json:"meant_by,omitempty"` // what asks for it: "/etc/fstab", "its port 20049"
+	Err      string `json:"err,omitempty"`      // why there is no answer: "no such file or directory"
+	Late     string `json:"late,omitempty"`     // time spent waiting in vain
 }
 
 // Time limits: for all file systems together, then for each alone, to find the one that hangs.
@@ -224,20 +225,26 @@ func disk(path string, mounts, fstab []mount) Disk {
 	d.Mount, d.Kind, d.Source = m.at, m.kind, m.source
 	if strings.HasPrefix(m.kind, "nfs") {
 		d.Proto = m.option("proto")
-		d.Meant = meant(fstab, m)
+		d.Meant, d.MeantBy = meant(fstab, m)
 	}
 	return d
 }
 
-// meant returns the transport in fstab for a mount point.
-func meant(fstab []mount, m mount) string {
+// rdmaPort is the port of NFS over RDMA (RFC 8267).
+const rdmaPort = "20049"
+
+// meant returns the transport that was asked for, and by what: fstab, or for a mount by hand its port.
+func meant(fstab []mount, m mount) (proto, by string) {
 	for _, f := range fstab {
 		if f.at == m.at && strings.HasPrefix(f.kind, "nfs") {
 			if slices.Contains(f.options, "rdma") { // short for proto=rdma
-				return "rdma"
+				return "rdma", "/etc/fstab"
 			}
-			return f.option("proto")
+			return f.option("proto"), "/etc/fstab"
 		}
 	}
-	return ""
+	if m.option("port") == rdmaPort {
+		return "rdma", "its port " + rdmaPort
+	}
+	return "", ""
 }

@@ -88,6 +88,20 @@ func (p *PCI) read(d *dir, acs *redirects) {
 	p.ACS = acs.on(p.Path)
 }
 
+// IsNVSwitch reports whether a function is one of NVIDIA's NVSwitches.
+func (p PCI) IsNVSwitch() bool {
+	return p.Vendor == vendorNVIDIA && strings.HasPrefix(p.Class, classOldBridge)
+}
+
+// hasNVSwitch reports whether the bus has an NVSwitch.
+func hasNVSwitch(sys fs.FS) bool {
+	bus := dir{fsys: sys, name: pciDevices}
+	return slices.ContainsFunc(bus.names(""), func(addr string) bool {
+		d := dir{fsys: sys, name: path.Join(pciDevices, addr)}
+		return PCI{Class: d.line("class"), Vendor: d.line("vendor")}.IsNVSwitch()
+	})
+}
+
 // lanes reads a width. The kernel writes 0 without a link and 63 for an unreadable width.
 func lanes(d *dir, file string) int {
 	if n := d.number(file, 0); n > 0 && n <= 32 {

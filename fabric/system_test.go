@@ -267,8 +267,21 @@ func TestTransportThatFstabAsksFor(t *testing.T) {
 		"# storage:/export /data nfs rdma 0 0":                       "",
 		"storage:/export /elsewhere nfs rdma 0 0\n/dev/x /data ext4": "",
 	} {
-		if got := meant(parseFstab(text), data); got != want {
+		if got, _ := meant(parseFstab(text), data); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTransportOfAMountByHand(t *testing.T) {
+	const fstab = "storage:/export /data nfs proto=tcp 0 0\n"
+	for options, want := range map[string]string{
+		"vers=4.2,proto=tcp,port=20049": "rdma", "vers=3,proto=rdma,port=20049": "rdma", "vers=4.2,proto=tcp,port=2049": "",
+		"vers=4.2,proto=tcp": "",
+	} {
+		m := parseMounts("30 27 0:30 / /mnt/set rw - nfs4 filer:/set rw," + options)[0]
+		if got, by := meant(parseFstab(fstab), m); got != want || (by == "") != (want == "") {
+			t.Errorf("%s: %q by %q, want %q", options, got, by, want)
 		}
 	}
 }

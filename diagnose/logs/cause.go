@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // grade is what a line of a kind is worth.
@@ -34,14 +35,14 @@ const (
 type cause struct {
 	id    string
 	grade grade
-	words []string       // one of them is in the line
-	form  *regexp.Regexp // and this matches; its groups are for says
-	not   []string       // none of these is in the line
-	with  string         // a fact that the log has shown before
-	soft  bool           // one sign of progress after it, and it is no failure
-	job   bool           // who reports it is not to blame; its groups a and b may be
-	quiet bool           // counts only where the log has no other failure
-	says  string         // {who}, and groups of form
+	words []string // one of them is in the line
+	form  form     // and this matches; its groups are for says
+	not   []string // none of these is in the line
+	with  string   // a fact that the log has shown before
+	soft  bool     // one sign of progress after it, and it is no failure
+	job   bool     // who reports it is not to blame; its groups a and b may be
+	quiet bool     // counts only where the log has no other failure
+	says  string   // {who}, and groups of form
 	do    string
 	need  []string
 	from  string // where the mechanism is described
@@ -103,18 +104,22 @@ func (c *cause) matches(line []byte, seen func(fact string) bool) (map[string]st
 	if c.form == nil {
 		return nil, true
 	}
-	m := c.form.FindSubmatch(line)
+	pattern := c.form()
+	m := pattern.FindSubmatch(line)
 	if m == nil {
 		return nil, false
 	}
-	return values(c.form, m), true
+	return values(pattern, m), true
 }
 
-// opt compiles a form that a line need not have: it is there for its groups.
-func opt(s string) *regexp.Regexp { return regexp.MustCompile(`(?s)^(?:.*?(?:` + s + `))?`) }
+// form returns a pattern, which it compiles once: each process of launch has the table, and few read a log.
+type form func() *regexp.Regexp
 
-// re compiles a form of the table.
-func re(s string) *regexp.Regexp { return regexp.MustCompile(s) }
+// opt is a form that a line need not have: it is there for its groups.
+func opt(s string) form { return re(`(?s)^(?:.*?(?:` + s + `))?`) }
+
+// re is a form of the table.
+func re(s string) form { return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(s) }) }
 
 // before says whether a line that is of both kinds is of this one.
 func (c *cause) before(other *cause) bool {

@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,8 +30,8 @@ const maxWorks = 1 << 16
 func newWorks() works { return works{of: map[int]work{}} }
 
 var (
-	workForm = re(`\[Rank (\d+)\].*WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
-	lastForm = re(`Rank (\d+)\].*last enqueued (?:NCCL )?work: (\d+)`)
+	workForm = regexp.MustCompile(`\[Rank (\d+)\].*WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
+	lastForm = regexp.MustCompile(`Rank (\d+)\].*last enqueued (?:NCCL )?work: (\d+)`)
 )
 
 // add reads a line of a watchdog. The first line of a rank counts.

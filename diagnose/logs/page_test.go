@@ -48,6 +48,9 @@ func TestPage(t *testing.T) {
 // TestEachCauseOfALogSaysWhatToDo: a cause has a remedy, and a failure that is open has what to gather.
 func TestEachCauseOfALogSaysWhatToDo(t *testing.T) {
 	for _, c := range table() {
+		if c.form != nil {
+			c.form() // panics if it is no pattern
+		}
 		switch {
 		case c.grade <= failed && (c.do == "" || c.says == ""):
 			t.Errorf("%s %q has no remedy", c.id, c.words)

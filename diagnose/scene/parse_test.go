@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"context"
 	"encoding/json"
 	"maps"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode"
@@ -136,6 +138,31 @@ func TestAddressesOfAProcess(t *testing.T) {
 		}
 		if got != tc.want || kind != tc.wantKind {
 			t.Errorf("%s %v: got %q %q, want %q %q", tc.line, tc.env, got, kind, tc.want, tc.wantKind)
+		}
+	}
+}
+
+// A program without torch may serve MASTER_PORT in its own protocol: it is not asked.
+func TestOnlyTorchStoresAreAsked(t *testing.T) {
+	env := map[string]string{"MASTER_ADDR": "h0", "MASTER_PORT": "29500"}
+	elastic := map[string]string{"MASTER_ADDR": "h0", "MASTER_PORT": "29500", "TORCHELASTIC_RUN_ID": "none"}
+	for _, tc := range []struct {
+		name string
+		p    *seen
+		want int
+	}{
+		{"torch is mapped", &seen{role: Rank, env: env, libs: map[string]string{"torch": ""}}, 1},
+		{"no torch", &seen{role: Rank, env: env, libs: map[string]string{}}, 0},
+		{"another library", &seen{role: Rank, env: env, libs: map[string]string{"mpi": "4.1"}}, 0},
+		{"not readable", &seen{role: Rank, env: env}, 1},
+		{"torchrun's rank before its import", &seen{role: Rank, env: elastic, libs: map[string]string{}}, 1},
+		{"torchrun", &seen{role: Agent, argv: []string{"torchrun", "--master-addr", "h0", "x.py"}}, 1},
+	} {
+		asked := atomic.Int32{}
+		ask := func(context.Context, string, int) Store { asked.Add(1); return Store{} }
+		if got := stores(t.Context(), []*seen{tc.p}, 0, Options{Store: ask}, &gaps{}); len(got) != tc.want ||
+			int(asked.Load()) != tc.want {
+			t.Errorf("%s: %d stores, %d asked; want %d", tc.name, len(got), asked.Load(), tc.want)
 		}
 	}
 }

@@ -30,6 +30,9 @@ func stores(ctx context.Context, job []*seen, here uint64, o Options, g *gaps) [
 	var all []address
 	of := map[address]int{}
 	for _, p := range job {
+		if p.foreign() {
+			continue
+		}
 		for _, a := range p.addresses() {
 			if of[a] == 0 {
 				all = append(all, a)
@@ -65,6 +68,12 @@ func stores(ctx context.Context, job []*seen, here uint64, o Options, g *gaps) [
 	}
 	wg.Wait()
 	return out
+}
+
+// foreign returns whether a rank is known to have no torch: what it reaches at MASTER_PORT is its own, and
+// might take a question in torch's protocol for a message of the job. A rank of torchrun is torch's.
+func (p *seen) foreign() bool {
+	return p.role == Rank && p.libs != nil && !has(p.libs, "torch") && p.env["TORCHELASTIC_RUN_ID"] == ""
 }
 
 // hintsOf returns what the job's processes say of it, for a store that cannot list its keys.

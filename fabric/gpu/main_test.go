@@ -8,7 +8,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, ok := child.Dispatch(child.Table{"gpu": Child}); ok {
+	if code, ok := child.Dispatch(child.Table{"gpu": Child, "cuda": CUDAChild}); ok {
 		os.Exit(code)
 	}
 	os.Exit(m.Run())

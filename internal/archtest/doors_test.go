@@ -45,6 +45,8 @@ var doors = map[string][]string{
 
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
+	// Commands on hosts of a lab.
+	"lab/starts": {"lab/netns"},
 	// A host of lab/mpi has the network of one of lab/netns.
 	"lab/mpi": {"lab/netns"},
 	// sharedfs is the laboratory's file system with round trips.
@@ -57,16 +59,17 @@ var doors = map[string][]string{
 		"internal/job", "internal/launcher", "internal/spelling", "preflight/threshold"},
 	// threshold parses --threshold, with the name that was most likely meant.
 	"preflight/threshold": {"internal/finding", "internal/spelling"},
-	// calls asks the partners of a world (rendezvous) over the side channel, and
+	// calls asks the partners of a world (rendezvous) over the side channel, from the rails' addresses too, and
 	// the name servers for their names; peers judges.
-	"preflight/calls": {"fabric", "internal/dns", "internal/sidechannel", "rendezvous"},
+	"preflight/calls": {"fabric", "fabric/rail", "internal/dns", "internal/sidechannel", "rendezvous"},
 
 	// The checks by topic. None imports another; what several need is the engine's.
 	"preflight/command": {"internal/finding", "internal/launcher", "preflight"},
 	"preflight/network": {"fabric", "internal/dns", "internal/finding", "internal/job", "internal/launcher",
 		"internal/setting", "preflight"},
-	"preflight/system": {"fabric", "internal/finding", "internal/job", "internal/launcher", "internal/setting",
-		"preflight"},
+	// rail, since NCCL opens more sockets over TCP than over RDMA.
+	"preflight/system": {"fabric", "fabric/rail", "internal/finding", "internal/job", "internal/launcher",
+		"internal/setting", "preflight"},
 	"preflight/gpu": {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
 	"preflight/rdma": {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding",
 		"internal/launcher", "preflight"},
@@ -242,7 +245,7 @@ var testDoors = map[string][]string{
 	"lab/e2e": {"diagnose/verdict", "lab/netns", "lab/programs", unixPkg},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
 	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs",
-		"github.com/miekg/dns"},
+		"lab/starts", "github.com/miekg/dns"},
 	// verdict, for the answers of the doctor.
 	"lab/hangs": {"diagnose/verdict", "lab/netns", "lab/programs"},
 	// pty, because ssh asks at a terminal.
@@ -253,7 +256,9 @@ var testDoors = map[string][]string{
 	// cables between them.
 	"lab/roce": {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
 	// hostlist is compared with what Slurm itself says.
-	"lab/slurm":           {"internal/hostlist", "lab/netns", "lab/programs"},
+	"lab/slurm": {"internal/hostlist", "lab/netns", "lab/programs"},
+	// The hosts, and what both sides of a draw print.
+	"lab/truth":           {"lab/netns", "lab/programs", "lab/starts"},
 	"preflight/bandwidth": {"fabric/gpu"},
 	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest", "preflight/threshold"},
 	"preflight/command":   {"preflight/checktest"},
@@ -261,6 +266,7 @@ var testDoors = map[string][]string{
 	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
 	"preflight/gpu":       {"preflight/checktest"},
 	"preflight/rdma":      {"fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
+	"preflight/calls":     {"fabric/machine/machinetest"},
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked
 	// of them, prometheus holds what the benchmark's store has served.

@@ -69,7 +69,12 @@ const packet = 1232
 
 // Ask asks a server for the addresses of a name, A and AAAA at once. It ends within Budget.
 func Ask(ctx context.Context, server netip.AddrPort, name string) Answer {
-	return addresses(ctx, server, name, true)
+	return addresses(ctx, server, name, bits{recurse: true})
+}
+
+// bits are those of a question that make another question of it for a cache.
+type bits struct {
+	recurse, dnssec, unchecked bool // RD, DO and CD
 }
 
 // Reverse asks a server for the name of an address, and returns it in Why.
@@ -78,13 +83,13 @@ func Reverse(ctx context.Context, server netip.AddrPort, a netip.Addr) Answer {
 	if err != nil {
 		return Answer{Says: OtherError, Why: err.Error()}
 	}
-	return question(ctx, server, name, wire.TypePTR, true)
+	return question(ctx, server, name, wire.TypePTR, bits{recurse: true})
 }
 
 // addresses asks for A and AAAA at once.
-func addresses(ctx context.Context, server netip.AddrPort, name string, recurse bool) Answer {
+func addresses(ctx context.Context, server netip.AddrPort, name string, b bits) Answer {
 	both := each([]uint16{wire.TypeA, wire.TypeAAAA}, func(kind uint16) Answer {
-		return question(ctx, server, name, kind, recurse)
+		return question(ctx, server, name, kind, b)
 	})
 	return merge(both[0], both[1])
 }
@@ -116,12 +121,12 @@ func merge(a, b Answer) Answer {
 }
 
 // question sends one question and waits for its answer.
-func question(ctx context.Context, server netip.AddrPort, name string, kind uint16, recurse bool) Answer {
+func question(ctx context.Context, server netip.AddrPort, name string, kind uint16, b bits) Answer {
 	began := time.Now()
 	a := Answer{Name: strings.TrimSuffix(name, ".")}
 	m := new(wire.Msg).SetQuestion(wire.Fqdn(name), kind)
-	m.RecursionDesired = recurse
-	m.SetEdns0(packet, false)
+	m.RecursionDesired, m.CheckingDisabled = b.recurse, b.unchecked
+	m.SetEdns0(packet, b.dnssec)
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	r, err := exchange(ctx, m, server)

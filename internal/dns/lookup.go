@@ -214,7 +214,7 @@ func around(ctx context.Context, s Said) []netip.Addr {
 			if to == s.Server { // the cache is the zone's own server
 				continue
 			}
-			if got := addresses(ctx, to, a.Name, false); got.Says == Found {
+			if got := addresses(ctx, to, a.Name, bits{}); got.Says == Found {
 				return got.Addrs
 			}
 		}

@@ -29,6 +29,8 @@ type Store struct {
 	Embedded  bool     `json:"embedded"`
 	Host      string   `json:"host,omitempty"` // embedded: the name or address as given
 	Port      int      `json:"port,omitempty"` // embedded: launch's own, never torch's
+	// Shared: the name is that of a Kubernetes Service, and may have the address of each pod: node 0 hosts the store.
+	Shared bool `json:"shared,omitempty"`
 }
 
 // PodHostName is the Source of what follows from the host name of an Indexed Job's pod.
@@ -64,6 +66,8 @@ type Job struct {
 	// Role is this node's part in a job whose nodes run different lines. Unset: all nodes are alike.
 	Role  setting.Value[string] `json:"role,omitzero"`
 	After []After               `json:"after,omitempty"` // what this node waits for before its command starts
+	// Pod is the Kubernetes pod that this node is; nil elsewhere.
+	Pod *Pod `json:"pod,omitempty"`
 	// Step is Slurm's name of this node, where the nodes are those of a Slurm step; else "".
 	Step string `json:"step,omitempty"`
 

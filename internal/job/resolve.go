@@ -259,7 +259,7 @@ func choose[T any](r *resolver, what string, same func(a, b T) bool, parse func(
 		}
 		if err != nil || !same(v, won.V) {
 			f := finding.Warnf("%s is not used: %s takes precedence", c, winner)
-			if c.From.Tier == setting.Ambient { // it was not set for this command
+			if c.From.Tier == setting.Ambient && !strings.HasPrefix(c.From.Name, "PET_") { // not set for this command
 				f.Status = finding.Skip
 			}
 			r.note(f.Named("job."+what).See(c.From.Name, "%s", c.V))

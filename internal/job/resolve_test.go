@@ -80,7 +80,7 @@ func TestFlagsMakeAJob(t *testing.T) {
 		Index: setting.Value[int]{V: 2, From: setting.Source{Tier: setting.Explicit, Name: "LAUNCH_NODE_RANK"},
 			Set: true},
 		Vouch: Typed,
-		Store: setting.Value[Store]{V: Store{[]string{"host0:29377"}, true, "host0", 29377},
+		Store: setting.Value[Store]{V: Store{Endpoints: []string{"host0:29377"}, Embedded: true, Host: "host0", Port: 29377},
 			From: setting.Source{Tier: setting.Explicit, Name: "--store"}, Set: true},
 		Addr: flagged("--addr", "eth0"),
 		MasterPort: setting.Value[int]{V: 31000, From: setting.Source{Tier: setting.Explicit, Name: "--master-port"},
@@ -167,7 +167,7 @@ func TestExplicitBeatsLineBeatsSchedulerBeatsAmbient(t *testing.T) {
 	in.Hostname = "n3"
 	j := resolve(t, in)
 	if j.Nodes.V != 4 || j.Index.V != 2 || j.Vouch != Scheduled || j.Store.V.Host != "n1" || noted(j, "job.nodes",
-		"PET_NNODES=5") != finding.Skip || noted(j, "job.store", "MASTER_ADDR=m") != finding.Skip {
+		"PET_NNODES=5") != finding.Warn || noted(j, "job.store", "MASTER_ADDR=m") != finding.Skip {
 		t.Errorf("scheduler against ambient: %+v", j)
 	}
 	in.Argv = strings.Fields("torchrun --nnodes 3 --rdzv-endpoint h:1 t.py")

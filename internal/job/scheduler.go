@@ -1,10 +1,7 @@
 package job
 
 import (
-	"fmt"
-	"io/fs"
-	"regexp"
-	"strings"
+	"launch/internal/launcher"
 )
 
 // scheduler holds the claims of Kubernetes, Slurm or the MPI that started this process.
@@ -19,79 +16,37 @@ type scheduler struct {
 	alone        string // why this process is no task of a job of several nodes
 }
 
+// scheduler reads the first of the schedulers and controllers that started this process.
 func (r *resolver) scheduler() error {
+	r.readPod()
 	if ok, err := r.mpi(); ok || err != nil {
 		return err
 	}
-	if r.own[completionIndex] != "" {
-		r.indexedJob()
+	if r.own["SLURM_JOB_ID"] != "" && r.own[completionIndex] == "" {
+		return r.slurm()
+	}
+	if r.job.Pod == nil {
 		return nil
 	}
-	if r.own["SLURM_JOB_ID"] != "" {
-		return r.slurm()
+	for _, controller := range []func() bool{r.leaderWorkerSet, r.indexedJob, r.masterAndWorkers, r.volcano,
+		r.mpiJob, r.byHand, r.statefulSet, r.rayCluster} {
+		if controller() {
+			break
+		}
 	}
 	return nil
 }
 
-// random is the form of a random identifier (RFC 9562, version 4).
-var random = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-
-// completionIndex is set by Kubernetes in every pod of an Indexed Job.
-const completionIndex = "JOB_COMPLETION_INDEX"
-
-// indexedJob reads the pod of an Indexed Job: its host name is JOB-INDEX, and with a headless Service
-// (spec.subdomain) the kubelet writes its full name into /etc/hosts. Pod 0 is then the store host.
-func (r *resolver) indexedJob() {
-	r.sched.index = r.variable(completionIndex)
-	if uid := r.variable("JOB_UID"); uid.Set { // by the downward API, see k8s/
-		r.sched.id = uid
-		if random.MatchString(uid.V) { // whoever may read the Job knows it, and no other namespace
-			r.sched.secret = uid
+// askedNodes returns the number of nodes that a person or an operator set; 0: none did.
+func (r *resolver) askedNodes() int {
+	claims := []claim{claim(r.in.Flags.NNodes), said(r.line.NNodes), r.ambient("PET_NNODES")}
+	if r.line.Kind == launcher.Program {
+		claims = append(claims, r.ambient("WORLD_SIZE"))
+	}
+	for _, c := range claims {
+		if _, high, err := launcher.ParseNNodes(c.V); c.Set && err == nil {
+			return high
 		}
 	}
-	full := r.podName()
-	short, domain, _ := strings.Cut(full, ".")
-	name, ok := strings.CutSuffix(short, "-"+r.own[completionIndex])
-	if !ok || name == "" {
-		r.sched.nowhere = fmt.Sprintf("the host name %q does not have the form of an Indexed Job's pod (JOB-INDEX)",
-			full)
-		r.sched.fix = "in the container's env: {name: LAUNCH_STORE, value: JOB-0.SERVICE}   # with hostNetwork: " +
-			"true also dnsPolicy: ClusterFirstWithHostNet"
-		return
-	}
-	if !r.sched.id.Set {
-		id, _ := strings.CutSuffix(name+"."+domain, ".")
-		r.sched.id = scheduled(id, PodHostName)
-	}
-	if domain == "" {
-		r.sched.nowhere = fmt.Sprintf("other pods cannot resolve the name of pod %s", short)
-		r.sched.fix = "in the pod template: subdomain: SERVICE   # a Service with clusterIP: None and " +
-			"publishNotReadyAddresses: true"
-		return
-	}
-	r.sched.host = scheduled(name+"-0."+domain, PodHostName)
-}
-
-// podName returns the pod's full name if known, else its host name.
-func (r *resolver) podName() string {
-	host := r.in.Hostname
-	if host == "" {
-		host = r.own["HOSTNAME"]
-	}
-	if strings.Contains(host, ".") || r.in.Root == nil || host == "" { // setHostnameAsFQDN
-		return host
-	}
-	hosts, err := fs.ReadFile(r.in.Root, "etc/hosts")
-	if err != nil {
-		return host
-	}
-	for line := range strings.Lines(string(hosts)) {
-		line, _, _ = strings.Cut(line, "#")
-		for _, name := range strings.Fields(line) {
-			if strings.HasPrefix(name, host+".") {
-				return name
-			}
-		}
-	}
-	return host
+	return 0
 }

@@ -119,3 +119,35 @@ func TestTheSecretIsOfWhoeverNamedTheJob(t *testing.T) {
 		t.Errorf("the record has the secret: %s (%v)", b, err)
 	}
 }
+
+// A store that is named by a Service of all pods is on node 0; one that is named by a pod or a machine is there.
+func TestANameOfAllPodsIsShared(t *testing.T) {
+	const full = "train-1.train.ns.svc.cluster.local"
+	index := "JOB_COMPLETION_INDEX=1"
+	for _, tc := range []struct {
+		full, store string
+		env         []string
+		shared      bool
+	}{
+		{full, "train", []string{index}, true},
+		{full, "train.ns.svc.cluster.local", []string{index}, true},
+		{"train-1", "all-pods", []string{index}, true},
+		{"trainer-b", "trainers", []string{"NODE_RANK=1"}, true},
+		{full, "train-0.train", []string{index}, false},
+		{full, "train-1.train", []string{index}, false},
+		{full, "other-0-0.train", []string{index}, false},
+		{full, "10.0.0.7", []string{index}, false},
+		{"trainer-b", "trainers", nil, false}, // ranks by arrival: as anywhere
+		{"mnist-worker-0", "mnist-master-0", []string{"MASTER_ADDR=mnist-master-0", "RANK=1"}, false},
+	} {
+		in := inPod(tc.full, "torchrun t.py", append(tc.env, "LAUNCH_NNODES=3", "LAUNCH_STORE="+tc.store)...)
+		if j := resolve(t, in); j.Store.V.Shared != tc.shared {
+			t.Errorf("%s names %s (%v): shared %v", tc.full, tc.store, tc.env, j.Store.V.Shared)
+		}
+	}
+	in := inPod("gpu-07", "torchrun t.py", index, "LAUNCH_NNODES=3", "LAUNCH_STORE=gpu-03")
+	in.Root = fstest.MapFS{"etc/hosts": {Data: []byte(managedHosts + " (host network).\n10.0.0.7 gpu-07\n")}}
+	if j := resolve(t, in); j.Store.V.Shared {
+		t.Error("a machine's name, in a pod of the host's network")
+	}
+}

@@ -74,6 +74,7 @@ func (r *resolver) store() error {
 	if !v.Set {
 		return r.nowhere()
 	}
+	v.V.Shared = r.sharedName(v.V)
 	r.job.Store = v
 	if r.job.Nodes.V+r.job.Spares == len(r.sched.hosts) {
 		r.job.Hosts, r.job.Step = r.sched.hosts, r.sched.node
@@ -118,8 +119,9 @@ func agree(a, b Store) bool {
 	one, two := strings.TrimSuffix(a.Host, "."), strings.TrimSuffix(b.Host, ".")
 	first, domain, _ := strings.Cut(one, ".")
 	second, other, _ := strings.Cut(two, ".")
+	begins := strings.HasPrefix(domain+".", other+".") || strings.HasPrefix(other+".", domain+".")
 	return strings.EqualFold(one, two) ||
-		!isAddr(one) && strings.EqualFold(first, second) && (domain == "" || other == "")
+		!isAddr(one) && strings.EqualFold(first, second) && (domain == "" || other == "" || begins)
 }
 
 func isAddr(host string) bool {

@@ -71,7 +71,7 @@ func TestHeldPortRefusesConnections(t *testing.T) {
 			t.Errorf("%s: got %v, want connection refused", host, err)
 		}
 	}
-	if on, err := process.Listening(proc, h.Port); on || err != nil {
+	if on, err := process.Listening(h.Port); on || err != nil {
 		t.Errorf("a held port looks like a store that listens: %v, %v", on, err)
 	}
 }
@@ -90,7 +90,7 @@ func TestStoreListensWithTheHolder(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Close()
-			if on, err := process.Listening(proc, h.Port); !on || err != nil {
+			if on, err := process.Listening(h.Port); !on || err != nil {
 				t.Errorf("the store is not seen to listen: %v, %v", on, err)
 			}
 		})

@@ -57,37 +57,37 @@ func Connections(pid int) (out []Connection) {
 	return out
 }
 
-// Extensions of an answer, and where its attributes begin: after the header and struct inet_diag_msg
-// (include/uapi/linux/inet_diag.h).
-const (
-	diagInfo, diagMemory = 2, 7
-	queueAt              = 16 + 56
-	attributesAt         = 16 + 72
-)
-
 // connection asks the kernel for one connection.
 func connection(local, remote netip.AddrPort) (c Connection, ok bool) {
-	b, err := askKernel(request(local, remote, 1<<(diagInfo-1)|1<<(diagMemory-1)))
-	if err != nil || len(b) < attributesAt || binary.NativeEndian.Uint16(b[4:]) != unix.SOCK_DIAG_BY_FAMILY {
-		return c, false
-	}
-	c.Remote, c.Unread = remote, binary.NativeEndian.Uint32(b[queueAt:])
-	for b = b[attributesAt:]; len(b) >= 4; {
+	extensions := byte(1<<(infoExtension-1) | 1<<(memoryExtension-1))
+	err := askKernel(question(0, anyState, extensions, local, remote), func(answer []byte) bool {
+		if len(answer) >= attributes {
+			c.Remote, c.Unread = remote, binary.NativeEndian.Uint32(answer[queueAt:])
+			ok = c.extended(answer[attributes:])
+		}
+		return false
+	})
+	return c, ok && err == nil
+}
+
+// extended reads the extensions of an answer.
+func (c *Connection) extended(b []byte) (ok bool) {
+	for len(b) >= 4 {
 		size := int(binary.NativeEndian.Uint16(b))
 		if size < 4 || size > len(b) {
 			break
 		}
 		switch body := b[4:size]; binary.NativeEndian.Uint16(b[2:]) &^ unix.NLA_F_NESTED {
-		case diagInfo: // it grows from kernel to kernel
+		case infoExtension: // it grows from kernel to kernel
 			ok = c.info(body)
-		case diagMemory: // sk_meminfo: the first is the memory of what was received
+		case memoryExtension: // sk_meminfo: the first is the memory of what was received
 			if len(body) >= 4 {
 				c.Held = binary.NativeEndian.Uint32(body)
 			}
 		}
 		b = b[min(len(b), (size+3)&^3):]
 	}
-	return c, ok
+	return ok
 }
 
 // info reads a struct tcp_info (include/uapi/linux/tcp.h).

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io/fs"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
@@ -23,7 +24,7 @@ const (
 		idle + "4245 1 0000000000000000 100 0 0 10 0\n"
 )
 
-func TestListeningReadsBothFamilies(t *testing.T) {
+func TestListedReadsBothFamilies(t *testing.T) {
 	both := fstest.MapFS{"net/tcp": {Data: []byte(tcp4)}, "net/tcp6": {Data: []byte(tcp6)}}
 	only4 := fstest.MapFS{"net/tcp": {Data: []byte(tcp4)}}
 	for _, tc := range []struct {
@@ -39,9 +40,35 @@ func TestListeningReadsBothFamilies(t *testing.T) {
 		{"no IPv6, listening", only4, 0x733c, true},
 		{"no IPv6, no process", only4, 0x733e, false},
 	} {
-		got, err := Listening(tc.proc, tc.port)
+		got, err := listed(tc.proc, tc.port)
 		if err != nil || got != tc.want {
 			t.Errorf("%s: got %v, %v, want %v", tc.name, got, err, tc.want)
+		}
+	}
+}
+
+func TestListeningAsksTheKernel(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0", "[::]:0"} {
+		l, err := net.Listen("tcp", at)
+		if err != nil {
+			t.Skipf("%s: %v", at, err)
+		}
+		defer l.Close()
+		to := ends(t, l.Addr())
+		c, err := net.Dial("tcp", to.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		found := false
+		if err := listeners(func(a netip.AddrPort) { found = found || a == to }); err != nil || !found {
+			t.Errorf("%s is not among the listeners: %v", to, err)
+		}
+		if on, err := Listening(int(to.Port())); err != nil || !on {
+			t.Errorf("%s: %v, %v, want true", to, on, err)
+		}
+		if on, err := Listening(int(ends(t, c.LocalAddr()).Port())); err != nil || on {
+			t.Errorf("%s only connects: %v, %v, want false", c.LocalAddr(), on, err)
 		}
 	}
 }
@@ -72,8 +99,8 @@ func TestAListenerIsInTheWayOfItsOwnAddressOnly(t *testing.T) {
 	}
 }
 
-func TestListeningReportsThatItIsUnknown(t *testing.T) {
-	if on, err := Listening(fstest.MapFS{}, 29500); on || !errors.Is(err, fs.ErrNotExist) {
+func TestListedReportsThatItIsUnknown(t *testing.T) {
+	if on, err := listed(fstest.MapFS{}, 29500); on || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v, %v, want an error", on, err)
 	}
 }

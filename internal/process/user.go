@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // User returns the user of the TCP socket of this network namespace with these ends; with a zero
@@ -29,60 +27,15 @@ func User(local, remote netip.AddrPort) (uid int, known bool) {
 	return uid, known
 }
 
-// userOf asks the kernel for one socket by its ends, of which a listening one's remote end is zero
-// (sock_diag(7); include/uapi/linux/inet_diag.h).
+// userOf asks the kernel for one socket by its ends, of which a listening one's remote end is zero.
 func userOf(local, remote netip.AddrPort) (uid int, known bool) {
-	answer, err := askKernel(request(local, remote, 0))
-	if err != nil || len(answer) < uidAt+4 || binary.NativeEndian.Uint16(answer[4:]) != unix.SOCK_DIAG_BY_FAMILY {
-		return 0, false
-	}
-	uid = int(binary.NativeEndian.Uint32(answer[uidAt:]))
-	return uid, uid != overflow()
-}
-
-// request asks for one socket by its ends, with extensions of the answer.
-func request(local, remote netip.AddrPort, extensions byte) []byte {
-	family := byte(unix.AF_INET6)
-	if local.Addr().Is4() {
-		family = unix.AF_INET
-	}
-	b := binary.NativeEndian.AppendUint32(nil, requestSize)
-	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
-	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST)
-	b = append(b, make([]byte, 8)...)                                              // sequence, port
-	b = append(b, family, unix.IPPROTO_TCP, extensions, 0, 0xff, 0xff, 0xff, 0xff) // any state
-	b = binary.BigEndian.AppendUint16(b, local.Port())
-	b = binary.BigEndian.AppendUint16(b, remote.Port())
-	for _, end := range []netip.AddrPort{local, remote} {
-		var raw [16]byte
-		copy(raw[:], end.Addr().AsSlice())
-		b = append(b, raw[:]...)
-	}
-	b = append(b, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // any interface, no cookie
-	return b
-}
-
-// requestSize is a netlink header and an inet_diag_req_v2. uidAt is the place of the user in the answer:
-// after the header, four bytes, the 48 of the socket's identity, and three numbers.
-const requestSize, uidAt = 16 + 56, 16 + 4 + 48 + 12
-
-// askKernel makes one request.
-func askKernel(request []byte) ([]byte, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return nil, err
-	}
-	answer := make([]byte, 4096)
-	n, from, err := unix.Recvfrom(fd, answer, 0)
-	if k, ok := from.(*unix.SockaddrNetlink); err == nil && (!ok || k.Pid != 0) {
-		err = unix.EPERM // not the kernel
-	}
-	return answer[:max(n, 0)], err
+	err := askKernel(question(0, anyState, 0, local, remote), func(answer []byte) bool {
+		if len(answer) >= uidAt+4 {
+			uid, known = int(binary.NativeEndian.Uint32(answer[uidAt:])), true
+		}
+		return false
+	})
+	return uid, err == nil && known && uid != overflow()
 }
 
 // overflow is the user that stands for all whom this user namespace does not have (user_namespaces(7));

@@ -26,7 +26,8 @@ const (
 	Reset    Cause = "reset"            // reset before an answer: a proxy or sidecar, or an inspecting firewall
 	Silent   Cause = "silent"           // connected, but no answer: a proxy, a full path, or a stopped process
 	Token    Cause = "token"            // a launch with another LAUNCH_TOKEN, or one side has none
-	Stranger Cause = "stranger"         // a program that is not launch, or another version of launch
+	Stranger Cause = "stranger"         // a program that is not launch
+	Version  Cause = "another version"  // a launch whose side channel has another version
 	Unknown  Cause = "unknown"          // the call was cancelled, or this node could not make it
 )
 
@@ -82,7 +83,9 @@ func talking(ctx context.Context, err error) Cause {
 		return Unknown
 	case errors.Is(err, ErrSecret):
 		return Token
-	case errors.Is(err, errNotAPeer), errors.Is(err, errVersion):
+	case errors.Is(err, errVersion):
+		return Version
+	case errors.Is(err, errNotAPeer):
 		return Stranger
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET),
 		errors.Is(err, unix.EPIPE):

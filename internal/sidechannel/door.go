@@ -41,7 +41,7 @@ func (d *Door) take(c *net.TCPConn) {
 
 // Knock calls a Door and returns the ID that it says. It sends nothing. CauseOf returns the cause of its error.
 func Knock(ctx context.Context, at netip.AddrPort, from netip.Addr) (id string, err error) {
-	c, err := dial(ctx, at, from)
+	c, err := dial(ctx, at, from, "")
 	if err != nil {
 		return "", err
 	}

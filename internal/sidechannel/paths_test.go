@@ -286,7 +286,7 @@ func TestEveryKindOfSilenceHasItsCause(t *testing.T) {
 		{name: "an SSH server", serve: "stranger", says: "SSH-2.0-OpenSSH_9.6\r\n", want: Stranger},
 		{name: "an SSH server, with a token", serve: "stranger",
 			says: "SSH-2.0-OpenSSH_9.6\r\n", token: "0123456789abcdef", want: Stranger},
-		{name: "another version", serve: "stranger", says: answer + "0099", want: Stranger},
+		{name: "another version", serve: "stranger", says: answer + "0099", want: Version},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ const (
 // Options are what a call measures, as well as round trip and clock.
 type Options struct {
 	From  netip.Addr // this node's address; zero: the kernel's choice
+	Via   string     // this node's interface, where the kernel lets this user name it; "": the kernel's choice
 	IfMTU int        // bytes, of the interface towards the peer; 0: no MTU probes
 	Bulk  int        // bytes each way, at most 1 MiB; 0: none
 	About bool       // ask the peer about itself
@@ -48,7 +49,7 @@ type Answer struct {
 // trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
-	raw, err := dial(ctx, to, opt.From)
+	raw, err := dial(ctx, to, opt.From, opt.Via)
 	if err != nil {
 		return a, err
 	}
@@ -98,12 +99,15 @@ func ending(ctx context.Context, err error) error {
 	return err
 }
 
-func dial(ctx context.Context, to netip.AddrPort, from netip.Addr) (*net.TCPConn, error) {
+func dial(ctx context.Context, to netip.AddrPort, from netip.Addr, via string) (*net.TCPConn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialBudget)
 	defer cancel()
 	var d net.Dialer
 	if from.IsValid() {
 		d.LocalAddr, d.Control = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), setNoPort
+	}
+	if via != "" {
+		d.Control = setDevice(via)
 	}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {

@@ -67,7 +67,7 @@ func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 
 // meet calls a listener with a given ID that shows what its node sees. The connection ends with ctx.
 func meet(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (net.Conn, error) {
-	raw, err := dial(ctx, to, netip.Addr{})
+	raw, err := dial(ctx, to, netip.Addr{}, "")
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,14 @@ func setNoPort(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1) })
 }
 
+// setDevice is setNoPort, and binds the socket to an interface. Linux before 5.7 lets only root do that.
+func setDevice(name string) func(string, string, syscall.RawConn) error {
+	return func(_, _ string, c syscall.RawConn) error {
+		_ = c.Control(func(fd uintptr) { _ = unix.BindToDevice(int(fd), name) })
+		return setNoPort("", "", c)
+	}
+}
+
 // setSounding forbids fragments, and requests what routers report by ICMP.
 func setSounding(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) {

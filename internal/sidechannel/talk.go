@@ -59,7 +59,7 @@ type Conversation struct {
 
 // Talk calls a Talks (errors: CauseOf). from is this node's address; zero: the kernel's choice.
 func Talk(ctx context.Context, to netip.AddrPort, keys *tls.Config, from netip.Addr) (*Conversation, error) {
-	raw, err := dial(ctx, to, from)
+	raw, err := dial(ctx, to, from, "")
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"launch/lab/starts"
 )
 
 // fault is one thing that is wrong.
@@ -17,7 +19,7 @@ type fault struct {
 
 	// want are IDs of findings each of which names the cause. An entry with a
 	// space is an exit status and a part of the error's text, "75 missing", or the
-	// kind of a wait line, "wait conflict".
+	// kind of a wait line, "wait conflict", or "note" and a part of its text.
 	want []string
 	// runs: the job must start, since it may work.
 	runs bool
@@ -29,7 +31,7 @@ type fault struct {
 // faults returns all faults, by group.
 func faults() []fault {
 	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), peerNameFaults(), reachFaults(), gpuFaults(),
-		rdmaFaults(), envFaults(), systemFaults())
+		rdmaFaults(), envFaults(), systemFaults(), nodeFaults())
 }
 
 func TestFaults(t *testing.T) {
@@ -65,12 +67,12 @@ func (f fault) judge(tr *trial) score {
 	s := score{group: f.group, name: f.name, hosts: len(tr.hosts), real: f.real}
 	first := time.Time{}
 	for _, h := range tr.hosts {
-		for _, l := range h.lines {
-			if !f.cause(l.said) {
+		for _, l := range h.Lines() {
+			if !f.cause(l.Said) {
 				continue
 			}
 			s.found = true
-			about := l.said.about()
+			about := l.Said.About()
 			named := f.shared || h == tr.sick || strings.Contains(about, tr.sick.Addr) || strings.Contains(about, tr.sick.Name)
 			if !named {
 				continue
@@ -79,8 +81,8 @@ func (f fault) judge(tr *trial) score {
 			if h != tr.sick {
 				s.others = true
 			}
-			if first.IsZero() || l.at.Before(first) {
-				first = l.at
+			if first.IsZero() || l.At.Before(first) {
+				first = l.At
 			}
 		}
 	}
@@ -88,17 +90,17 @@ func (f fault) judge(tr *trial) score {
 	var exits []string
 	last := time.Time{}
 	for _, h := range tr.hosts {
-		exits = append(exits, fmt.Sprint(h.status))
-		if h.ended.After(last) {
-			last = h.ended
+		exits = append(exits, fmt.Sprint(h.Status))
+		if h.Ended.After(last) {
+			last = h.Ended
 		}
-		if h.status == 137 && h.ended.Sub(h.begun) >= patience {
+		if h.Status == 137 && h.Ended.Sub(h.Begun) >= patience {
 			s.bad = h.Name + " did not end"
 		}
-		if f.runs && h.status != 0 && !h.absent && !h.killed {
-			s.bad = fmt.Sprintf("%s ended with %d; want a job that runs", h.Name, h.status)
+		if f.runs && h.Status != 0 && !h.absent && !h.killed {
+			s.bad = fmt.Sprintf("%s ended with %d; want a job that runs", h.Name, h.Status)
 		}
-		if !f.runs && h.out.Len() > 0 {
+		if !f.runs && len(h.Out.String()) > 0 {
 			s.bad = h.Name + " started its ranks"
 		}
 	}
@@ -114,10 +116,13 @@ func (f fault) judge(tr *trial) score {
 }
 
 // cause reports whether a line names the cause.
-func (f fault) cause(s said) bool {
+func (f fault) cause(s starts.Said) bool {
 	return slices.ContainsFunc(f.want, func(w string) bool {
 		if kind, ok := strings.CutPrefix(w, "wait "); ok {
 			return s.Type == "wait" && s.Kind == kind && (kind != "progress" || len(s.Attendance.Missing) > 0)
+		}
+		if part, ok := strings.CutPrefix(w, "note "); ok {
+			return s.Type == "note" && strings.Contains(s.Text, part)
 		}
 		if code, part, ok := strings.Cut(w, " "); ok {
 			return s.Type == "error" && fmt.Sprint(s.Code) == code && strings.Contains(s.What, part)

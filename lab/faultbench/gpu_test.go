@@ -1,6 +1,10 @@
 package faultbench
 
-import "strings"
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+)
 
 // gpuFaults returns faults in the answers of NVML on the sick host.
 func gpuFaults() []fault {
@@ -41,6 +45,10 @@ func gpuFaults() []fault {
 		{name: "the fabric manager is not done",
 			inject: nvml("nvmlDeviceGetGpuFabricInfo * = 2 0 0 0 0 00000000000000000000000000000000"),
 			want:   []string{"gpu.fabric"}},
+		{name: "the fabric manager of an A100 is not done", ci: true, inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.sick.onSwitches(tr, 802)
+		}, want: []string{"gpu.fabric"}, real: "NVML's answers come from a file, and libcuda is a stand-in"},
 		{name: "NVLinks are down", runs: true, inject: nvml("nvmlDeviceGetNvLinkState 3 16 = 0",
 			"nvmlDeviceGetNvLinkState 3 17 = 0"), want: []string{"gpu.nvlink"}},
 		{name: "an exclusive GPU is in use", inject: nvml("nvmlDeviceGetComputeMode 0 = 3",
@@ -90,6 +98,23 @@ func gpuFaults() []fault {
 		}
 	}
 	return all
+}
+
+// onSwitches gives a host older GPUs on NVSwitches, and a libcuda that starts with an error.
+func (h *host) onSwitches(tr *trial, cuInit int) {
+	tr.t.Helper()
+	h.describe(tr, above(h.read(tr, "node.txt"), `
+pci0000:fd numa=1
+  0000:fe:00.0 10de:1af1 0680 nvidia-nvswitch
+  0000:fe:01.0 10de:1af1 0680 nvidia-nvswitch
+`))
+	h.nvml(tr, "nvmlDeviceGetGpuFabricInfo * = !3", "nvmlDeviceGetName * = NVIDIA A100-SXM4-80GB")
+	h.write(tr, "cuda.c", fmt.Sprintf("int cuInit(unsigned flags) { return %d; }\n", cuInit))
+	out, err := exec.Command(compiler(), "-shared", "-fPIC", "-o", h.file("lib/libcuda.so.1"), h.file("cuda.c")).
+		CombinedOutput()
+	if err != nil {
+		tr.t.Fatalf("build a libcuda: %v\n%s", err, out)
+	}
 }
 
 // venv writes the files of a Python environment with torch, and with NCCL if a

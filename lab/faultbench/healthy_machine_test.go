@@ -41,6 +41,10 @@ func machineOddities() []oddity {
 	return []oddity{
 		{name: "eight GPUs and InfiniBand", takes: "machine", needs: compiler(), make: func(s *healthy) { s.equip(onIB) }},
 		{name: "eight GPUs and RoCE", takes: "machine", needs: compiler(), make: func(s *healthy) { s.equip(onRoCE) }},
+		{name: "older GPUs behind NVSwitches", takes: "machine", needs: compiler(), make: func(s *healthy) {
+			s.equip(onIB)
+			s.each(func(h *host) { h.onSwitches(s.trial, 0) })
+		}},
 		{name: "a decoy HCA next to the rails", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(one(s, onIB, onRoCE))
 			card := one(s, cards...)

@@ -149,7 +149,7 @@ func networkOddities() []oddity {
 		}},
 		{name: "a firewall that lets in the private network", takes: "firewall", needs: "nft", make: func(s *healthy) {
 			s.some(func(h *host) {
-				h.filter("input", "iif lo accept", "ct state established,related accept", "meta l4proto ipv6-icmp accept",
+				h.Filter("input", "iif lo accept", "ct state established,related accept", "meta l4proto ipv6-icmp accept",
 					"ip saddr 10.77.0.0/16 accept", "ip6 saddr fd00::/8 accept", "drop")
 			})
 		}},
@@ -157,7 +157,7 @@ func networkOddities() []oddity {
 			s.some(func(h *host) {
 				// Without neighbour discovery IPv6 does not work at all.
 				for _, hook := range []string{"input", "output"} {
-					h.filter(hook, "meta l4proto icmp drop",
+					h.Filter(hook, "meta l4proto icmp drop",
 						"icmpv6 type { echo-request, echo-reply, packet-too-big, destination-unreachable } drop")
 				}
 			})
@@ -165,17 +165,11 @@ func networkOddities() []oddity {
 		{name: "a firewall that drops UDP but for names", takes: "firewall", needs: "nft", make: func(s *healthy) {
 			s.some(func(h *host) {
 				for hook, lo := range map[string]string{"input": "iif lo accept", "output": "oif lo accept"} {
-					h.filter(hook, lo, "udp dport 53 accept", "udp sport 53 accept", "meta l4proto udp drop")
+					h.Filter(hook, lo, "udp dport 53 accept", "udp sport 53 accept", "meta l4proto udp drop")
 				}
 			})
 		}},
 	}
-}
-
-// filter sets the firewall rules of one hook.
-func (h *host) filter(hook string, rules ...string) {
-	h.Run("table inet odd"+hook+" {\nchain c {\ntype filter hook "+hook+" priority 0\n"+strings.Join(rules,
-		"\n")+"\n}\n}\n", "nft", "-f", "-")
 }
 
 // rename gives eth0 another name, as another mainboard or distribution does.

@@ -73,7 +73,8 @@ func processOddities() []oddity {
 		{name: "nsswitch.conf with missing services", takes: "etc",
 			make: nsswitch("files resolve [!UNAVAIL=return] myhostname wins dns")},
 		{name: "umask 077", make: prepare("umask 077")},
-		{name: "1024 open files", make: prepare("ulimit -S -n 1024")},
+		{name: "1024 open files", takes: "machine", make: prepare("ulimit -S -n 1024")}, // enough for Gloo
+		{name: "4096 open files", make: prepare("ulimit -S -n 4096")},
 		{name: "no core files, a small stack", make: prepare("ulimit -c 0", "ulimit -S -s 4096")},
 		{name: "a TMPDIR of 100 MiB", takes: "tmp", make: prepare(`mount -t tmpfs -o size=100m none "$TMPDIR"`)},
 		{name: "a working directory that is read-only", takes: "cwd",

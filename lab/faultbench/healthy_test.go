@@ -130,9 +130,13 @@ func seeds() []uint64 {
 var together = [][]string{{"the default route by another interface", "the own name on 127.0.1.1"},
 	{"two interfaces in one network, strict rp_filter"}}
 
-// chosen returns a few starts with them, where "some" is the first host alone.
+// chosen returns a few starts with them, where "some" is the first host alone, and one with each oddity that no other
+// one fits.
 func chosen(t *testing.T) (out []healthyStart) {
 	all := oddities()
+	for i, o := range lonelyOddities() {
+		out = append(out, healthyStart{fmt.Sprintf("alone-%d", i), rand.New(first{}), 3, []oddity{o}})
+	}
 	for i, names := range together {
 		var odd []oddity
 		for _, name := range names {
@@ -210,16 +214,16 @@ func (s *healthy) alarm() string {
 	ranks := map[string]int{}
 	size := 0
 	for _, h := range s.hosts {
-		for _, l := range h.lines {
-			if l.said.Type == "finding" && (l.said.Status == "warn" || l.said.Status == "fail") {
-				return fmt.Sprintf("%s: %s %s: %s", h.Name, l.said.Status, l.said.ID, l.said.What)
+		for _, l := range h.Lines() {
+			if l.Said.Type == "finding" && (l.Said.Status == "warn" || l.Said.Status == "fail") {
+				return fmt.Sprintf("%s: %s %s: %s", h.Name, l.Said.Status, l.Said.ID, l.Said.What)
 			}
 		}
-		if h.status != 0 {
-			return fmt.Sprintf("%s ended with %d", h.Name, h.status)
+		if h.Status != 0 {
+			return fmt.Sprintf("%s ended with %d", h.Name, h.Status)
 		}
 		ran := 0
-		for line := range strings.Lines(h.out.String()) {
+		for line := range strings.Lines(h.Out.String()) {
 			var rank, of int
 			if n, _ := fmt.Sscanf(line, "rank %d of %d", &rank, &of); n == 2 {
 				ranks[fmt.Sprintf("%d of %d", rank, of)]++
@@ -240,8 +244,8 @@ func (s *healthy) alarm() string {
 
 // overhead returns the time from the last host's start to its first rank.
 func (s *healthy) overhead() time.Duration {
-	last := slices.MaxFunc(s.hosts, func(a, b *host) int { return a.begun.Compare(b.begun) })
-	return last.out.first.Sub(last.begun)
+	last := slices.MaxFunc(s.hosts, func(a, b *host) int { return a.Begun.Compare(b.Begun) })
+	return last.Out.First().Sub(last.Begun)
 }
 
 // started is the outcome of one healthy start.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"launch/fabric/machine/machinetest"
+
+	"launch/lab/starts"
 )
 
 // tier is one way to run this node's own checks, and how long they took.
@@ -66,21 +68,22 @@ func TestTimeOfTheChecksOfOneNode(t *testing.T) {
 func (c *tier) run(t *testing.T) time.Duration {
 	t.Helper()
 	h := c.tr.hosts[0]
-	h.lines = nil
-	c.tr.exec(h, patience, append([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env...), c.argv...)
-	for _, l := range h.lines {
-		if l.said.Type == "finding" && l.said.Status == "fail" {
-			t.Fatalf("%s: %s", c.what, l.text)
+	h.Start = starts.Start{}
+	h.Exec(c.tr.t, h.Host, patience, append([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env...), c.argv...)
+	for _, l := range h.Lines() {
+		if l.Said.Type == "finding" && l.Said.Status == "fail" {
+			t.Fatalf("%s: %s", c.what, l.Text)
 		}
 	}
 	if c.until == "" {
-		return h.ended.Sub(h.begun)
+		return h.Ended.Sub(h.Begun)
 	}
-	i := slices.IndexFunc(h.lines, func(l line) bool { return strings.Contains(l.text, c.until) })
+	lines := h.Lines()
+	i := slices.IndexFunc(lines, func(l starts.Line) bool { return strings.Contains(l.Text, c.until) })
 	if i < 0 {
 		t.Fatalf("%s: never printed %q:\n%s", c.what, c.until, c.tr.printed())
 	}
-	return h.lines[i].at.Sub(h.begun)
+	return lines[i].At.Sub(h.Begun)
 }
 
 // keepTime adds a row to the table of times.

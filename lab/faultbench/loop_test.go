@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
+
+	"launch/lab/starts"
 )
 
 // The program itself, with a libibverbs that carries data, judges the ports of one
@@ -33,17 +34,17 @@ func TestPortsOfAMachineCarryDataToThemselves(t *testing.T) {
 				h.write(tr, "lib/verbs.txt", regexp.MustCompile(tt.pattern).
 					ReplaceAllString(h.read(tr, "lib/verbs.txt"), tt.broken))
 			}
-			tr.exec(h, patience, slices.Concat([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env), tools.launch,
-				"check", "--only", "rdma.loop")
+			env := append([]string{"PATH=" + tools.fake + ":" + os.Getenv("PATH")}, h.env...)
+			h.Exec(t, h.Host, patience, env, tools.launch, "check", "--only", "rdma.loop")
 			var got []string
-			for l := range strings.Lines(h.out.String()) {
-				var f said
+			for l := range strings.Lines(h.Out.String()) {
+				var f starts.Said
 				if json.Unmarshal([]byte(l), &f) == nil && f.ID == "rdma.loop" {
 					got = append(got, f.Status+" "+f.What)
 				}
 			}
 			if len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
-				t.Errorf("%q, want %q:\n%s%s", got, tt.want, tr.printed(), h.out.String())
+				t.Errorf("%q, want %q:\n%s%s", got, tt.want, tr.printed(), h.Out.String())
 			}
 		})
 	}

@@ -212,10 +212,7 @@ func (h *host) gpus(tr *trial) []string {
 func (h *host) roceInterfaces(text string) {
 	for _, m := range regexp.MustCompile(`(?m)^ *net (gpu\d+rdma\d+) mtu=(\d+) \S+ addr=([^,\s]+)`).
 		FindAllStringSubmatch(text, -1) {
-		h.Run("", "ip", "link", "add", m[1], "mtu", m[2], "type", "veth", "peer", "name", "far-"+m[1])
-		h.Run("", "ip", "addr", "add", m[3], "dev", m[1])
-		h.Run("", "ip", "link", "set", m[1], "up")
-		h.Run("", "ip", "link", "set", "far-"+m[1], "up")
+		h.Routed(m[1], m[3], "10.224.0.0/16", m[2])
 	}
 }
 

@@ -82,7 +82,7 @@ func side(t *testing.T, f fault, bin, launch string, loading chan struct{}) *tri
 	tr.lab.MayLeave("*") // files of processes that were killed
 	f.inject(tr)
 	tr.runEach(cut, func(h *host) (env, argv []string) {
-		argv = []string{"unshare", "--uts", "sh", "-c", `echo "$0" >/proc/sys/kernel/hostname; exec "$@"`, h.Name}
+		argv = h.Named()
 		if launch != "" {
 			argv = append(argv, cmp.Or(h.launch, launch))
 		}
@@ -127,13 +127,13 @@ var noise = regexp.MustCompile(`hostname of the client socket cannot be retrieve
 // useful returns this line of a host, with its time.
 func (tr *trial) useful(h *host) string {
 	for _, r := range trouble {
-		for _, l := range h.lines {
-			if m := r.FindStringSubmatch(l.text); m != nil && !noise.MatchString(l.text) {
+		for _, l := range h.Lines() {
+			if m := r.FindStringSubmatch(l.Text); m != nil && !noise.MatchString(l.Text) {
 				text := strings.NewReplacer("|", "/", "`", "'").Replace(m[1])
 				if len(text) > 180 {
 					text = text[:180] + "…"
 				}
-				return fmt.Sprintf("%.0f s: `%s`", l.at.Sub(tr.observable).Seconds(), text)
+				return fmt.Sprintf("%.0f s: `%s`", l.At.Sub(tr.observable).Seconds(), text)
 			}
 		}
 	}
@@ -142,14 +142,14 @@ func (tr *trial) useful(h *host) string {
 
 // ending returns how a host's command ended, and how long after its start.
 func ending(h *host) string {
-	after := h.ended.Sub(h.begun)
+	after := h.Ended.Sub(h.Begun)
 	switch {
-	case h.status == 137 && after >= cut:
+	case h.Status == 137 && after >= cut:
 		return fmt.Sprintf("cut at %.0f s", cut.Seconds())
-	case h.status == 0:
+	case h.Status == 0:
 		return fmt.Sprintf("ran, %.0f s", after.Seconds())
 	}
-	return fmt.Sprintf("%d after %.0f s", h.status, after.Seconds())
+	return fmt.Sprintf("%d after %.0f s", h.Status, after.Seconds())
 }
 
 // perHost returns the text of each host that took part to its end, and names hosts
@@ -187,9 +187,9 @@ func (tr *trial) names(f fault) string {
 	}
 	alone := tr.useful(tr.sick) != "nothing"
 	for _, h := range tr.hosts {
-		for _, l := range h.lines {
-			if !summary.MatchString(l.text) && (strings.Contains(l.text, tr.sick.Name) ||
-				strings.Contains(l.text, tr.sick.Addr)) {
+		for _, l := range h.Lines() {
+			if !summary.MatchString(l.Text) && (strings.Contains(l.Text, tr.sick.Name) ||
+				strings.Contains(l.Text, tr.sick.Addr)) {
 				return "yes"
 			}
 		}
@@ -203,18 +203,18 @@ func (tr *trial) names(f fault) string {
 func (f fault) finding(tr *trial) (finding, bad string) {
 	for _, h := range tr.hosts {
 		before := ""
-		for _, l := range h.lines {
-			before += l.text
+		for _, l := range h.Lines() {
+			before += l.Text
 			kind, wait := strings.CutPrefix(strings.Join(f.want, ""), "wait ")
 			joined, some := strings.CutPrefix(strings.Join(f.want, ""), "joined ")
 			switch {
-			case wait && l.said.Kind != kind, some && !strings.Contains(l.text, `"come":`+joined), !wait && !some &&
-				!f.cause(l.said):
+			case wait && l.Said.Kind != kind, some && !strings.Contains(l.Text, `"come":`+joined), !wait && !some &&
+				!f.cause(l.Said):
 				continue
 			case !f.shared && h != tr.sick && !strings.Contains(before, tr.sick.Addr) && !strings.Contains(before, tr.sick.Name):
 				continue
 			}
-			return fmt.Sprintf("%.1f s: `%s`", l.at.Sub(tr.observable).Seconds(), cmp.Or(l.said.ID, l.said.What, l.said.Kind)),
+			return fmt.Sprintf("%.1f s: `%s`", l.At.Sub(tr.observable).Seconds(), cmp.Or(l.Said.ID, l.Said.What, l.Said.Kind)),
 				""
 		}
 	}
@@ -222,7 +222,7 @@ func (f fault) finding(tr *trial) (finding, bad string) {
 		return "NO", fmt.Sprintf("no host printed %q", f.want)
 	}
 	for _, h := range tr.hosts {
-		if h.status != 0 {
+		if h.Status != 0 {
 			return "NO", h.Name + " did not run"
 		}
 	}

@@ -45,6 +45,11 @@ func rdmaFaults() []fault {
 	all := []fault{
 		{name: "a port is down", ci: true, inject: change(onIB, mlx5x3,
 			"${1}port 1 DOWN Polling 10 InfiniBand lid=0xffff sm=0x0"), want: []string{"rdma.link"}},
+		{name: "a rail has no route", ci: true, runs: true, inject: func(tr *trial) {
+			tr.equip(onRoCE)
+			tr.sick.Run("", "sh", "-c", "ip route del 10.224.0.0/16 dev gpu3rdma0 && "+
+				"ip rule del from $(ip -4 -br addr show gpu3rdma0 | awk '{sub(/\\/.*/, \"\", $3); print $3}')")
+		}, want: []string{"peer.rails"}, real: "the routes are real, the cards are replayed"},
 		{name: "no subnet manager", ci: true, inject: change(onIB, everyIB, "port 1 INIT LinkUp 400 InfiniBand lid=0xffff"),
 			want: []string{"rdma.link"}},
 		{name: "one port is at half its rate", inject: change(onIB, mlx5x3,

@@ -2,7 +2,6 @@ package faultbench
 
 import (
 	"fmt"
-	"strings"
 )
 
 // reachFaults returns faults in the paths between the hosts.
@@ -184,17 +183,15 @@ func reachFaults() []fault {
 // firewall accepts loopback, established connections, the store's port and the given
 // rules, in one direction; the verdict is for the rest.
 func (h *host) firewall(hook, verdict string, before ...string) {
-	rules := []string{"type filter hook " + hook + " priority 0",
-		map[string]string{"input": "iif", "output": "oif"}[hook] + " lo accept",
+	rules := []string{map[string]string{"input": "iif", "output": "oif"}[hook] + " lo accept",
 		"ct state established accept", "tcp dport 29377 accept"}
 	rules = append(append(rules, before...), verdict)
-	h.Run("table inet f {\nchain c {\n"+strings.Join(rules, "\n")+"\n}\n}\n", "nft", "-f", "-")
+	h.Filter(hook, rules...)
 }
 
 // shut closes incoming ports by a rule that begins with them.
 func (h *host) shut(rule string) {
-	h.Run("table inet f {\nchain c {\ntype filter hook input priority 0\niif lo accept\ntcp dport "+rule+"\n}\n}\n",
-		"nft", "-f", "-")
+	h.Filter("input", "iif lo accept", "tcp dport "+rule)
 }
 
 // jumbo gives the host an interface of 9000 bytes, which sends each segment as one

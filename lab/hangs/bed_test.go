@@ -55,12 +55,6 @@ func newBed(t *testing.T, k kind, lab *netns.Lab, torch programs.Torch) *bed {
 	return b
 }
 
-// named wraps a command so that the host's kernel name is its own: torch compares and publishes it.
-func named(h *netns.Host, argv []string) []string {
-	const set = `echo "$0" >/proc/sys/kernel/hostname && exec "$@"`
-	return append([]string{"unshare", "--uts", "/bin/sh", "-c", set, h.Name}, argv...)
-}
-
 // at starts a command on a host. Its output goes to the host's log.
 func (b *bed) at(host int, environ []string, argv ...string) *running {
 	b.t.Helper()
@@ -70,7 +64,7 @@ func (b *bed) at(host int, environ []string, argv ...string) *running {
 		b.t.Fatal(err)
 	}
 	defer log.Close()
-	argv = named(h, slices.Concat(b.kind.jobIn, argv))
+	argv = h.Named(slices.Concat(b.kind.jobIn, argv)...)
 	r := &running{host: host, cmd: h.Command(b.t.Context(), argv...), done: make(chan struct{})}
 	path := "PATH=" + filepath.Dir(b.torch.Python) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	common := []string{path, "OMP_NUM_THREADS=1", "GATE=" + b.gates, "PYTHONDONTWRITEBYTECODE=1"}

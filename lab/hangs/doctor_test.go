@@ -94,7 +94,7 @@ func (b *bed) doctor(host int, file string, args ...string) reply {
 	if b.kind.doctorIn != nil {
 		argv = append(b.kind.doctorIn(b, host), argv...)
 	}
-	cmd := h.Command(ctx, named(h, argv)...)
+	cmd := h.Command(ctx, h.Named(argv...)...)
 	var talk strings.Builder
 	cmd.Stderr = &talk
 	began := time.Now()

@@ -59,7 +59,7 @@ func (b *bed) assists(host int, args ...string) {
 	ready := "ready-" + args[0]
 	args[0] = filepath.Join(tools.data, args[0])
 	h := b.lab.Hosts[host]
-	cmd := h.Command(b.t.Context(), named(h, append([]string{b.torch.Python}, args...))...)
+	cmd := h.Command(b.t.Context(), h.Named(append([]string{b.torch.Python}, args...)...)...)
 	cmd.Env = append(cmd.Env, "READY="+filepath.Join(b.gates, ready))
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -84,7 +84,7 @@ func (b *bed) serveSSH() {
 	}
 	for _, h := range b.lab.Hosts[1:] {
 		log := filepath.Join(b.gates, "sshd-"+h.Name)
-		cmd := h.Command(b.t.Context(), named(h, []string{sshd, "-D", "-f", config, "-E", log})...)
+		cmd := h.Command(b.t.Context(), h.Named(sshd, "-D", "-f", config, "-E", log)...)
 		if err := cmd.Start(); err != nil {
 			b.t.Fatal(err)
 		}

@@ -29,6 +29,8 @@ type Host struct {
 	ns   string // the namespace
 	port string // its interface on the switch
 	dir  string // its files: shm, tmp, home, boot_id
+
+	routes int // of Routed
 }
 
 func (h *Host) setUp(hosts string) {
@@ -93,6 +95,20 @@ func (h *Host) Run(stdin string, argv ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		h.lab.t.Fatalf("%s: %s: %v\n%s", h.Name, strings.Join(argv, " "), err, out)
 	}
+}
+
+// Filter adds rules of nftables to one hook of the host: input or output. A second call replaces nothing.
+func (h *Host) Filter(hook string, rules ...string) {
+	h.lab.t.Helper()
+	name := fmt.Sprintf("lab%d", labs.Add(1))
+	h.Run("table inet "+name+" {\nchain c {\ntype filter hook "+hook+" priority 0\n"+strings.Join(rules, "\n")+
+		"\n}\n}\n", "nft", "-f", "-")
+}
+
+// Named wraps a command so that the kernel's host name is the host's own.
+func (h *Host) Named(argv ...string) []string {
+	const set = `echo "$0" >/proc/sys/kernel/hostname && exec "$@"`
+	return append([]string{"unshare", "--uts", "/bin/sh", "-c", set, h.Name}, argv...)
 }
 
 // Etc writes a file into the host's /etc, such as hosts or resolv.conf.

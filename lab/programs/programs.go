@@ -13,9 +13,13 @@ import (
 
 // Run calls build with a temporary directory, runs the tests of a package, and returns the exit status.
 func Run(m *testing.M, build func(dir string) error) int {
-	// Most of these tests wait; the default is one for each core.
+	// Most of these tests wait; the default is one for each core, unless -parallel says otherwise.
 	flag.Parse()
-	_ = flag.Set("test.parallel", "6")
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		_ = flag.Set("test.parallel", "6")
+	}
 	dir, err := os.MkdirTemp("", "launch-lab-")
 	if err == nil {
 		defer func() { _ = os.RemoveAll(dir) }()

@@ -334,7 +334,8 @@ func (n *Node) call(ctx context.Context, at netip.AddrPort) (*sidechannel.Conver
 	var why error
 	for {
 		c, err := sidechannel.Talk(ctx, at, n.Keys, netip.Addr{})
-		if cause := sidechannel.CauseOf(err); err == nil || cause == sidechannel.Token || cause == sidechannel.Stranger {
+		if cause := sidechannel.CauseOf(err); err == nil || cause == sidechannel.Token || cause == sidechannel.Stranger ||
+			cause == sidechannel.Version {
 			return c, err
 		}
 		end, limited := ctx.Deadline() // a try observes it, perhaps before ctx does

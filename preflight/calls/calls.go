@@ -29,6 +29,7 @@ type Caller struct {
 	All   bool        // call every partner with long messages, node rank 0 too
 	Port  bool        // call the port of the job's own store
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
+	Rails *Rails      // calls the rails of the same nodes; nil: none
 }
 
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
@@ -54,6 +55,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 				defer func() { <-slots }()
 				made, about := call(ctx, c.Node, p, addr, c.Keys, long)
 				names.check(ctx, p, about)
+				c.Rails.call(ctx, c.Keys, p, about)
 				mu.Lock()
 				defer mu.Unlock()
 				out = append(out, made)

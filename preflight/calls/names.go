@@ -13,6 +13,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/dns"
+	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
 
@@ -29,11 +30,12 @@ const (
 type about struct {
 	Host  string       `json:"host"`
 	Addrs []netip.Addr `json:"addrs,omitempty"` // to which its name may resolve
+	Rails []netip.Addr `json:"rails,omitempty"` // of its RoCE rails, in their order
 }
 
-// About returns what a node reports about itself to the nodes that call it.
-func About(n fabric.Node) []byte {
-	out := about{Host: n.Hostname}
+// About returns what a node with addr reports about itself to the nodes that call it.
+func About(n fabric.Node, addr netip.Addr) []byte {
+	out := about{Host: n.Hostname, Rails: RailAddrs(n, addr)}
 	for _, i := range n.Interfaces {
 		for _, p := range i.Addrs {
 			if a := p.Addr(); i.Up && a.IsGlobalUnicast() && len(out.Addrs) < aboutAddrs {
@@ -42,6 +44,10 @@ func About(n fabric.Node) []byte {
 		}
 	}
 	text, _ := json.Marshal(out)
+	if len(text) > sidechannel.MaxAbout {
+		out.Rails = nil
+		text, _ = json.Marshal(out)
+	}
 	return text
 }
 

@@ -80,6 +80,12 @@ func useChecks() []preflight.Check {
 		Doc: "Where one pair of GPUs may not, NCCL uses the host's memory. Access control services send what one device " +
 			"writes to another to the root of the bus and back, which is slow and has made NCCL hang.",
 		Unless: noUsedGPU, Run: preflight.One(gpuP2P),
+	}, {
+		ID: "gpu.direct", Needs: []string{"gpu.driver"},
+		Title: "the HCAs reach the memory of the GPUs (GPUDirect)",
+		Doc: "Without nvidia_peermem and DMA-BUF NCCL copies all that it sends and receives through the host's memory, at " +
+			"a fraction of the speed.",
+		Unless: noUsedGPU, Run: preflight.One(gpuDirect),
 	}}
 }
 

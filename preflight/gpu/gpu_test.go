@@ -161,7 +161,7 @@ func TestGPUChecks(t *testing.T) {
 		{"the switch is on the bus", "gpu.fabric", checktest.HGX(state("not_started"),
 			checktest.EveryGPU(func(g *gpu.GPU) { g.NVLink = nil }),
 			func(in *preflight.Input) {
-				in.Node.PCI = []fabric.PCI{{Addr: "0000:07:00.0", Driver: "nvidia-nvswitch"}}
+				in.Node.PCI = []fabric.PCI{{Addr: "0000:07:00.0", Class: "0x068000", Vendor: "0x10de"}}
 			}), "fail has not set up"},
 		{"a bad route", "gpu.fabric", checktest.HGX(checktest.OfGPU(1,
 			func(g *gpu.GPU) { g.Fabric.Health, g.Fabric.Problems = "unhealthy", []string{"route_unhealthy"} })),

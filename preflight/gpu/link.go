@@ -24,6 +24,9 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 	var waiting, ill []string
 	wait, bad := finding.Warnf(""), finding.Warnf("")
 	any := false
+	if f, bad := darkLinks(in, u); bad {
+		return f.Do(manager)
+	}
 	for _, d := range u.Devices {
 		f := d.Fabric
 		switch {
@@ -57,15 +60,40 @@ func gpuFabric(_ context.Context, in preflight.Input) finding.Finding {
 			Breaking("GPUs of different machines cannot share memory over NVLink; NCCL stops, or uses the network").
 			Do("nvidia-modprobe -c 0; systemctl start nvidia-imex\n" +
 				"in Kubernetes: a ComputeDomain; or without it: NCCL_MNNVL_ENABLE=0 on all nodes")
-	case any:
+	case any, slices.ContainsFunc(in.Node.PCI, fabric.PCI.IsNVSwitch):
 		return pass(u)
 	}
 	return finding.Skipf("no NVSwitch here")
 }
 
+// darkLinks checks GPUs before Hopper, whose fabric has no state in NVML: CUDA says that it does not start, or no
+// NVLink is up although this node has NVSwitches. In MIG mode a GPU has no NVLink.
+func darkLinks(in preflight.Input, u preflight.UsedGPUs) (finding.Finding, bool) {
+	if in.Node.GPUs.Init == gpu.NotReady {
+		return finding.FailOr(u.Certain, "the fabric manager has not set up the NVSwitches: CUDA does not start").
+			See("cuInit", "error %d, system not yet initialized", gpu.NotReady).
+			Breaking("every process that uses CUDA stops with error 802"), true
+	}
+	linked, up := 0, 0
+	for _, d := range u.Devices {
+		if d.NVLink != nil && d.NVLink.Total > 0 && d.MIG != "on" && d.Err == "" {
+			linked++
+			up += d.NVLink.Up
+		}
+	}
+	switches := slices.DeleteFunc(slices.Clone(in.Node.PCI), func(p fabric.PCI) bool { return !p.IsNVSwitch() })
+	if !in.Node.GPUs.Unplaced() || len(switches) == 0 || linked < 2 || up > 0 {
+		return finding.Finding{}, false
+	}
+	return finding.Warnf("no NVLink is up on any GPU, although this node has NVSwitches (%d)",
+		len(switches)).
+		See("NVML", "0 NVLinks up on %d GPUs", linked).See("PCI bus", "%s: class %s", switches[0].Addr, switches[0].Class).
+		Breaking("CUDA may not start (error 802), or NCCL uses PCIe at a fraction of the speed"), true
+}
+
 // hasSwitch reports whether this node has an NVSwitch: on the bus, or at the end of a link.
 func hasSwitch(in preflight.Input) bool {
-	return slices.ContainsFunc(in.Node.PCI, func(p fabric.PCI) bool { return p.Driver == "nvidia-nvswitch" }) ||
+	return slices.ContainsFunc(in.Node.PCI, fabric.PCI.IsNVSwitch) ||
 		slices.ContainsFunc(in.Node.GPUs.Devices, onSwitch)
 }
 

@@ -31,7 +31,7 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 			away = append(away, a)
 		}
 	}
-	embedded := in.Job.Store.V.Embedded
+	embedded := in.Job.Store.V.Embedded && !in.Job.Store.V.Shared // node 0 hosts the store, whatever the name has
 	list := finding.Join(addrs, func(a netip.Addr) string { return a.Unmap().String() })
 	switch missing := noFamily(in, addrs); {
 	case missing != "":
@@ -42,6 +42,11 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 		return hostsSeen(in, host, finding.Warnf("%s is %s on this node, which is %s", host, list, in.Node.Hostname).
 			Breaking("this node takes itself for the store host and waits there alone").
 			Do("give %s its real address in /etc/hosts, or use that address: --store ADDRESS", host)), true
+	case embedded && len(here) == 0 && len(in.Serve) == 0 && isMe(in, host):
+		return hostsSeen(in, host, finding.Warnf("%s is this node's own name, and %s is no address of this node", host, list).
+			Breaking("no node hosts the store: the one that has its address does").
+			Do("in a container: --network host; or --store ADDRESS, an address of one of the nodes\n"+
+				"where NAT forwards the port to this node: LAUNCH_STORE_HOST=yes launch …   # on this node")), true
 	case embedded && sameFamily(addrs) && strings.Contains(host+".", ".svc."):
 		return finding.Warnf("%s is a Service of several pods (%s)", host, list).
 			Breaking("each pod takes another one, or itself, for the store host").

@@ -211,6 +211,13 @@ func TestAddressesOfTheStore(t *testing.T) {
 	six.Node.Interfaces[2].Addrs = nil
 	onHost0 := checktest.Four()
 	onHost0.Node.Hostname = "host0.hpc.test"
+	forwarded := onHost0
+	forwarded.Serve = []netip.AddrPort{netip.MustParseAddrPort("0.0.0.0:29377")}
+	machines := func(hosts ...string) preflight.Input {
+		in := checktest.Four()
+		in.Job.Hosts = hosts
+		return in
+	}
 	for _, tt := range []struct {
 		name  string
 		in    preflight.Input
@@ -227,6 +234,12 @@ func TestAddressesOfTheStore(t *testing.T) {
 		{"loopback on another host", withHosts(checktest.Four(), "127.0.1.1 host0"), "host0", []string{"127.0.1.1"},
 			"warn host0 is 127.0.1.1 on this node, which is node5"},
 		{"localhost", checktest.Four(), "localhost", []string{"127.0.0.1"}, "ok "},
+		{"localhost of one machine", machines("n1", "n1"), "localhost", []string{"127.0.0.1"}, "ok "},
+		{"localhost of several machines", machines("n1", "n2"), "localhost", []string{"127.0.0.1"},
+			"warn the store is at localhost, which is each machine itself, and the job has 2: n1, n2"},
+		{"the own name at an address of the machine around", onHost0, "host0", []string{"10.0.0.1"},
+			"warn host0 is this node's own name, and 10.0.0.1 is no address of this node"},
+		{"the own name at a gateway that forwards", forwarded, "host0", []string{"10.0.0.1"}, "ok "},
 		{"all addresses of this host", checktest.Four(), "node5", []string{"10.0.0.5", "172.17.0.1"}, "ok "},
 		{"of this host and another", checktest.Four(), "head", []string{"10.0.0.5", "10.0.0.6"},
 			"warn head has addresses of this node (10.0.0.5) and of others (10.0.0.6)"},

@@ -84,6 +84,9 @@ func noStore(in preflight.Input) string {
 
 func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 	all := endpoints(in.Job.Store.V)
+	if f, apart := eachItself(in); apart {
+		return f
+	}
 	if !slices.ContainsFunc(all, func(e endpoint) bool { return !isAddr(e.host) }) {
 		return finding.Passf("%s needs no name server", finding.Join(all, func(e endpoint) string { return e.host }))
 	}
@@ -113,6 +116,21 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 	host, err := found[bad].host, inTime(ctx, in, found[bad].host, found[bad].err)
 	others := slices.ContainsFunc(found, func(r resolved) bool { return r.err == nil })
 	return withServers(ctx, in, host, unresolved(in, host, err, others))
+}
+
+// eachItself finds a store at a loopback address although the scheduler has given the job several machines.
+func eachItself(in preflight.Input) (finding.Finding, bool) {
+	s := in.Job.Store.V
+	a, err := netip.ParseAddr(s.Host)
+	loopback := s.Host == "localhost" || err == nil && a.IsLoopback()
+	hosts := slices.Compact(slices.Sorted(slices.Values(in.Job.Hosts)))
+	if !s.Embedded || !loopback || len(hosts) < 2 {
+		return finding.Finding{}, false
+	}
+	return finding.Warnf("the store is at %s, which is each machine itself, and the job has %d: %s", s.Host, len(hosts),
+		finding.Some(hosts)).
+		Breaking("each of them takes itself for the store host and waits there alone").
+		Do("drop --store %s, or name one of them on all: --store %s", s.Host, in.Job.Hosts[0]), true
 }
 
 // resolved is what the system's resolver answers for a host of the store.

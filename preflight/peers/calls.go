@@ -110,6 +110,7 @@ func (b blamed) reach(w words) finding.Finding {
 	if w.fix == "" && (b.Side == blame.ToNode || b.Side == blame.FromNode) {
 		fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
 	}
+	fix = securityGroup(b.common()) + fix
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").
 		Do("%s", fix)
@@ -161,8 +162,10 @@ func wordsOf(e edge, posts []Post) words {
 	case sidechannel.Token:
 		return words{id: "peer.token", why: "its LAUNCH_TOKEN differs or is missing",
 			fix: "give all nodes the same LAUNCH_TOKEN"}
+	case sidechannel.Version:
+		return words{id: "same.launch", why: "it runs another version of launch", fix: oneVersion}
 	case sidechannel.Stranger:
-		return words{id: "peer.identity", why: "the program at " + c.Addr + " is not launch, or another version of it",
+		return words{id: "peer.identity", why: "the program at " + c.Addr + " is not launch",
 			fix: fmt.Sprintf("ip addr   # on %s: check that the address is its own, without a proxy\n"+
 				"else launch --addr ADDRESS …", e.to.Name)}
 	}
@@ -183,22 +186,24 @@ func twins(e edge, posts []Post) (words, bool) {
 		}
 	}
 	var who []string // in rank order, so the text is the same for each of them
-	image, other := false, false
+	image, other, what := false, false, "machines"
 	for _, p := range posts {
-		if of[p.Rank] != at || p.Traits.Machine == "" ||
-			p.Traits.Machine == e.to.Traits.Machine && p.Rank != e.to.Rank {
+		if of[p.Rank] != at || p.Traits.Machine == "" || p.Rank != e.to.Rank && p.Traits.sameNetwork(e.to.Traits) {
 			continue
 		}
 		who = append(who, p.Name)
 		if p.Rank != e.to.Rank {
 			other, image = true, image || p.Traits.Image != "" && p.Traits.Image == e.to.Traits.Image
+			if p.Traits.Machine == e.to.Traits.Machine {
+				what = "containers"
+			}
 		}
 	}
 	if !other {
 		return words{}, false
 	}
 	w := words{id: "peer.identity", several: true,
-		why: fmt.Sprintf("%d machines have the address %s: %s", len(who), at, finding.Some(who)),
+		why: fmt.Sprintf("%d %s have the address %s: %s", len(who), what, at, finding.Some(who)),
 		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
 			"or hostNetwork: true\n" +
 			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}

@@ -249,6 +249,12 @@ func TestOneAddressOfSeveralMachines(t *testing.T) {
 			"one /etc/machine-id", "systemd-machine-id-setup"},
 		{"nodes of one machine behind its own firewall", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "m" }),
 			"peer.reach", "connection refused", "iptables"},
+		{"containers of one machine, each with its own network", nodes(3, everyone, func(rank int, tr *Traits) {
+			tr.Machine, tr.Net = "m", fmt.Sprint(rank)
+		}), "peer.identity", "3 containers have the address 172.17.0.2: host", "docker run --network host"},
+		{"containers of one machine in one network", nodes(3, everyone, func(rank int, tr *Traits) {
+			tr.Machine, tr.Net = "m", "1"
+		}), "peer.reach", "connection refused", "iptables"},
 		{"which machine is not known", nodes(3, everyone, func(_ int, tr *Traits) { tr.Machine = "" }), "peer.reach",
 			"connection refused", "iptables"},
 	} {

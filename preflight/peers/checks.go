@@ -48,6 +48,11 @@ func nodeChecks() []preflight.Check {
 		Doc: "Without RDMA, NCCL and Gloo use the network of the nodes' addresses. Where each node also has one that is at " +
 			"least twice as fast, the nodes call each other there, and use it if every call gets through.",
 	}, {
+		ID: "peer.rails", Title: "each RoCE rail reaches the same rail of the other nodes",
+		Doc: "RDMA over Ethernet needs a route for each rail. NCCL connects rail to rail, and hangs or fails where one has " +
+			"no path, although the nodes' own addresses reach each other. Where a rail reaches only the same rail of other " +
+			"nodes, launch sets NCCL_CROSS_NIC=0.",
+	}, {
 		ID: "same.role", Title: "the roles of the nodes go together (--role, --after)",
 		Doc: "Either all nodes have a role, or none. A role that a node waits for must be there, and must not wait for " +
 			"that node's.",
@@ -64,7 +69,7 @@ func nodeChecks() []preflight.Check {
 		ID: "same.restarts", Title: "the nodes have the same --restarts",
 		Doc: "A node that has already executed its command cannot start it again with the others.",
 	}, {
-		ID: "same.launch", Title: "the nodes run the same launch", Doc: "Different versions are not tested together.",
+		ID: "same.launch", Title: "the nodes run the same launch", Doc: "A much older one misreads what the others post.",
 	}}
 }
 
@@ -75,6 +80,9 @@ func sameChecks() []preflight.Check {
 		Doc: "Two containers or two starts on one machine may see the same GPUs. NCCL refuses two ranks on one GPU " +
 			"(\"Duplicate GPU detected\").",
 	}}
+	out = append(out, preflight.Check{ID: "same.hostid", Title: "no two machines have the same NCCL_HOSTID",
+		Doc: "NCCL takes ranks with the same NCCL_HOSTID for those of one machine (getHostHash in its src/misc/utils.cc). " +
+			"It then refuses their GPUs as duplicates, or tries shared memory between machines."})
 	for _, r := range traitRules() {
 		out = append(out, preflight.Check{ID: r.id, Title: "all nodes have the same " + r.title,
 			Doc: sentence(r.breaks)})

@@ -19,23 +19,25 @@ import (
 
 // Post is what one node reports about itself before the start.
 type Post struct {
-	Rank     int            `json:"rank"`
-	Name     string         `json:"name"`
-	ID       string         `json:"id,omitempty"`      // identifies it when it answers calls
-	Local    finding.Report `json:"local,omitempty"`   // of its own checks: Problems for launch check, Brief for a start
-	Calls    []calls.Call   `json:"calls,omitempty"`   // to some of the others, and to node rank 0
-	Names    calls.Found    `json:"names,omitzero"`    // of some of the others, looked up
-	Listens  []Listen       `json:"listens,omitempty"` // the other addresses where its libraries wait
-	NProc    string         `json:"nproc,omitempty"`
-	Version  string         `json:"version"`            // of launch
-	Command  string         `json:"command"`            // the part of the command line that all nodes share
-	Script   string         `json:"script,omitempty"`   // a digest of the script
-	Restarts string         `json:"restarts,omitempty"` // --restarts
-	Step     string         `json:"step,omitempty"`     // the scheduler's name of the node
-	Role     string         `json:"role,omitempty"`     // --role
-	After    []string       `json:"after,omitempty"`    // the roles that it waits for before its command starts
-	Loads    Loads          `json:"loads,omitzero"`
-	Traits   Traits         `json:"traits,omitzero"`
+	Rank     int              `json:"rank"`
+	Name     string           `json:"name"`
+	ID       string           `json:"id,omitempty"`      // identifies it when it answers calls
+	Local    finding.Report   `json:"local,omitempty"`   // of its own checks: Problems for launch check, Brief for a start
+	Calls    []calls.Call     `json:"calls,omitempty"`   // to some of the others, and to node rank 0
+	Names    calls.Found      `json:"names,omitzero"`    // of some of the others, looked up
+	Rails    []calls.RailPath `json:"rails,omitempty"`   // how its rails reach theirs
+	Listens  []Listen         `json:"listens,omitempty"` // the other addresses where its libraries wait
+	NProc    string           `json:"nproc,omitempty"`
+	Version  string           `json:"version"`            // of launch
+	Form     int              `json:"form,omitempty"`     // Form of that launch
+	Command  string           `json:"command"`            // the part of the command line that all nodes share
+	Script   string           `json:"script,omitempty"`   // a digest of the script
+	Restarts string           `json:"restarts,omitempty"` // --restarts
+	Step     string           `json:"step,omitempty"`     // the scheduler's name of the node
+	Role     string           `json:"role,omitempty"`     // --role
+	After    []string         `json:"after,omitempty"`    // the roles that it waits for before its command starts
+	Loads    Loads            `json:"loads,omitzero"`
+	Traits   Traits           `json:"traits,omitzero"`
 	// Constants are the settings that must be the same on all nodes, by name, with the
 	// values that will apply on this one.
 	Constants map[string]string `json:"constants,omitempty"`
@@ -62,7 +64,9 @@ func Read(raw [][]byte) []Post {
 // Decision is the common result that all nodes print and follow.
 type Decision struct {
 	Go       bool            `json:"go"`
+	Form     int             `json:"form,omitempty"`     // Form of the launch that decided
 	Fast     bool            `json:"fast,omitempty"`     // all calls in a faster network of all nodes got through
+	Apart    bool            `json:"apart,omitempty"`    // each rail reaches only the same rail of other nodes
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string          `json:"who,omitempty"`      // their names, in words
 	Findings finding.Report  `json:"findings,omitempty"` // between nodes
@@ -82,7 +86,7 @@ type judged struct {
 // job, the minority is unfit. Where only the store address identifies the job, a node with another command than node
 // rank 0 is unfit: it may belong to another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
-	d := Decision{Go: true, Nodes: Merge(posts)}
+	d := Decision{Go: true, Form: Form, Nodes: Merge(posts)}
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}
@@ -99,6 +103,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 		}
 	}
 	d.Fast, _ = fastNetwork(posts)
+	d.Apart = railsApart(posts)
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
 	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(finding.Map(d.Unfit, func(r int) string { return posts[r].Name }))
@@ -117,9 +122,11 @@ func comparisons(thresholds map[string]float64) []comparison {
 	clocks := func(posts []Post) []judged {
 		return compareClocks(posts, time.Duration(threshold.Of(thresholds, "peer.clock")*float64(time.Second)))
 	}
-	return []comparison{{"same.role", compareRoles, false}, {"peer.reach", compareCalls, false},
-		{"peer.fast", compareFast, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
+	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false},
+		{"peer.reach", compareCalls, false}, {"peer.fast", compareFast, false}, {"peer.rails", compareRails, false},
+		{"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
+		{"same.hostid", compareHostIDs, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
 }
 
@@ -173,8 +180,6 @@ func compareLines(posts []Post) (out []judged) {
 			func(p Post) string { return p.Command }},
 		{"same.restarts", "--restarts", "a node that has already executed its command cannot start it again with the others",
 			func(p Post) string { return p.Restarts }},
-		{"same.launch", "launch version", "different versions are not tested together",
-			func(p Post) string { return p.Version }},
 	} {
 		gs := groups(posts, c.of)
 		if len(gs) < 2 {

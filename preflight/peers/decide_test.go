@@ -2,6 +2,8 @@ package peers
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,10 +72,48 @@ func TestDecide(t *testing.T) {
 					"if it is another job, give that one its own port: --store HOST:PORT"}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			tc.want.Form = Form
 			if diff := cmp.Diff(tc.want, Decide(tc.posts, nil)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// A launch whose posts the others misread must leave; one of another version and the same form is a warning.
+func TestAnotherLaunch(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		version string
+		form    int
+		unfit   []int
+		want    string
+	}{
+		{"the same", "v2", Form, nil, ""},
+		{"another version", "v3", Form, nil, `launch version differs: 2 of 3 nodes have "v2", host2 has "v3"`},
+		{"an older form", "v1", Form - 1, []int{2}, "host2 runs an older launch, v1; the others run v2"},
+		{"a newer form", "v9", Form + 1, []int{2}, "host2 runs a newer launch, v9; the others run v2"},
+	} {
+		d := Decide(posts(3, func(i int, p *Post) {
+			p.Version, p.Form = "v2", Form
+			if i == 2 {
+				p.Version, p.Form = tc.version, tc.form
+			}
+		}), nil)
+		got := ""
+		if len(d.Findings) > 0 {
+			got = d.Findings[0].What
+		}
+		if got != tc.want || !slices.Equal(d.Unfit, tc.unfit) || d.Go != (tc.unfit == nil) {
+			t.Errorf("%s: %q, unfit %v; want %q, %v", tc.name, got, d.Unfit, tc.want, tc.unfit)
+		}
+	}
+	d, other := Decision{Go: true}.OfAnotherForm("host0", "v2")
+	if !other || d.Go || d.Unfit[0] != 0 || !strings.Contains(d.Findings[0].What, "host0, which decides for all nodes, ") {
+		t.Errorf("an older launch decides: %+v", d)
+	}
+	if _, other := (Decision{Go: true, Form: Form}).OfAnotherForm("host0", "v2"); other {
+		t.Error("this launch's own decision is not read")
 	}
 }
 
@@ -83,9 +123,10 @@ func TestWhatIsWaivedIsStillTold(t *testing.T) {
 	if was.Go || len(was.Findings) != 1 || was.Findings[0].Status != finding.Fail {
 		t.Fatalf("not waived: %+v", was)
 	}
-	want := was.Findings[0]
-	want.Status = finding.Warn
-	if diff := cmp.Diff(Decision{Go: true, Nodes: was.Nodes, Findings: finding.Report{want}}, got); diff != "" {
+	warning := was.Findings[0]
+	warning.Status = finding.Warn
+	want := Decision{Go: true, Form: Form, Nodes: was.Nodes, Findings: finding.Report{warning}}
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -29,6 +29,10 @@ type Traits struct {
 	UUIDs   []string `json:"uuids,omitempty"`
 	Certain bool     `json:"certain,omitempty"` // some process uses each of these GPUs
 
+	HostID string `json:"host_id,omitempty"` // NCCL_HOSTID, by which NCCL takes ranks for those of one machine
+
+	// Direct is how the HCAs reach the memory of the GPUs: "nvidia_peermem", "DMA-BUF", "no way".
+	Direct string    `json:"direct,omitempty"`
 	Fabric rail.Kind `json:"fabric,omitempty"`
 	Rails  string    `json:"rails,omitempty"` // "8 x 400 Gb/s"
 	// NCCLPorts and UCXPorts are the ports that settings choose, if they are not the rails: "4 x 400 Gb/s InfiniBand".
@@ -40,7 +44,13 @@ type Traits struct {
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
 	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf    string `json:"peer_if,omitempty"`  // its name
+	Net       string `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
+}
+
+// sameNetwork reports whether two nodes share the addresses of one machine, as far as is known.
+func (t Traits) sameNetwork(o Traits) bool {
+	return t.Machine == o.Machine && (t.Net == o.Net || t.Net == "" || o.Net == "")
 }
 
 // machineMark and uuidMark are the posted lengths of an identity: enough to distinguish the nodes of one job.
@@ -61,6 +71,8 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	if f.Kind == rail.Unknown {
 		t.Fabric = ""
 	}
+	t.HostID, _ = in.Getenv("NCCL_HOSTID")
+	t.Direct = direct(in, f)
 	t.gpus(in)
 	t.rails(in.Node, f)
 	t.NCCLPorts, t.UCXPorts = counted(in.Selected["NCCL_IB_HCA"], true), counted(in.Selected["UCX_NET_DEVICES"], true)
@@ -72,6 +84,23 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 		}
 	}
 	return t
+}
+
+// direct returns how the HCAs reach the memory of the job's GPUs; "" where one of both is missing, or not known.
+func direct(in preflight.Input, f rail.Fabric) string {
+	u, _ := preflight.GPUsOf(in)
+	d := in.Node.GPUDirect
+	switch {
+	case len(u.Devices) == 0 || len(rail.PortsOf(in.Node, f)) == 0 || f.Kind == rail.EFA:
+		return ""
+	case d.Peermem:
+		return "nvidia_peermem"
+	case d.DMABuf == "yes":
+		return "DMA-BUF"
+	case d.DMABuf == "" || !d.Module:
+		return ""
+	}
+	return "no way"
 }
 
 // family returns the family of an address; "" for none and for loopback, which never leaves a machine.

@@ -110,9 +110,22 @@ func fabricRules() []traitRule {
 				"without the other family does not reach it",
 			fix: "choose a network that all nodes share, on every node: --addr 10.0.0.0/16\n" +
 				"or the address instead of a name: --store ADDRESS"},
+		{id: "same.gpudirect", title: "way from the HCAs to GPU memory (GPUDirect)",
+			of:     func(t Traits) string { return way(t.Direct) },
+			breaks: "a node without one copies all data through the host's memory, and the others wait for it",
+			fix: "sudo modprobe nvidia-peermem   # there; or the driver's open kernel modules with Linux 5.12 or later\n" +
+				"launch fabric --json   # shows the reason in gpudirect"},
 		{id: "same.firmware", title: "firmware of the rails", of: func(t Traits) string { return t.Firmware },
 			breaks: "rails may differ in their features and in their faults", fix: "bring all to one version between jobs"},
 	}
+}
+
+// way returns "a way" for any that there is: which one makes no difference between nodes.
+func way(s string) string {
+	if s == "" || s == "no way" {
+		return s
+	}
+	return "a way"
 }
 
 // pinnedIB returns why a node without InfiniBand or RoCE dies of NCCL_NET=IB: NCCL uses no other network then.

@@ -3,20 +3,10 @@ package system
 import (
 	"context"
 	"fmt"
-	"math"
-	"slices"
 
-	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
-)
-
-const (
-	// A process needs file descriptors for itself (libraries, CUDA, the pipes of data loaders), and for
-	// each rank of the job (a Gloo pair, the connections of the store on rank 0, NCCL's bootstrap).
-	filesOwn     = 256
-	filesPerRank = 4
 )
 
 func limitChecks() []preflight.Check {
@@ -36,53 +26,6 @@ func limitChecks() []preflight.Check {
 			"die of a bus error.",
 		Run: preflight.One(shmSize),
 	}}
-}
-
-// memlock never fails: the limit does not bind root and CAP_IPC_LOCK.
-func memlock(_ context.Context, in preflight.Input) finding.Finding {
-	active := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
-		return slices.ContainsFunc(h.Ports, fabric.Port.Active)
-	})
-	limit := in.Node.Limits.Memlock
-	switch {
-	case !active:
-		return finding.Skipf("no active RDMA port here")
-	case limit == math.MaxUint64:
-		return finding.Passf("unlimited")
-	case float64(limit) >= in.Threshold("limits.memlock"):
-		return finding.Passf("%s", finding.Size(limit))
-	case in.Node.System.IPCLock:
-		return finding.Passf("%s, which does not bind a process with CAP_IPC_LOCK", finding.Size(limit))
-	}
-	return finding.Warnf("memlock is %s, RDMA should have at least %s", finding.Size(limit),
-		finding.Size(uint64(in.Threshold("limits.memlock")))).See("getrlimit RLIMIT_MEMLOCK", "%d bytes", limit).
-		Breaking("registering memory fails with \"cannot allocate memory\" unless the job has CAP_IPC_LOCK").
-		Do("%s", in.MoreMemlock())
-}
-
-func nofile(_ context.Context, in preflight.Input) finding.Finding {
-	l := in.Node.Limits
-	if !l.NofileKnown {
-		return finding.Skipf("could not tell the limit that launch was started with: " +
-			"a build without cgo cannot read it, and a recording may lack it")
-	}
-	ranks := uint64(max(1, in.Job.Nodes.V)) * localRanks(in)
-	need := filesOwn + filesPerRank*ranks
-	if l.Nofile >= need {
-		return finding.Passf("%d files, about %d are needed", l.Nofile, need)
-	}
-	return finding.Warnf("a process may open only %d files; %d ranks need about %d", l.Nofile, ranks, need).
-		See("getrlimit RLIMIT_NOFILE", "%d", l.Nofile).
-		Breaking("processes stop with \"too many open files\" while they connect").
-		Do("%s", in.Remedy(map[preflight.Place]string{
-			preflight.InKubernetes: "LimitNOFILE=1048576 in the runtime's unit (containerd.service)\n" +
-				"the soft limit in the container: ulimit -n $(ulimit -Hn)",
-			preflight.InContainer: fmt.Sprintf("docker run --ulimit nofile=%d …", max(need, 65536)),
-			preflight.InSlurm: "PropagateResourceLimitsExcept=NOFILE in slurm.conf, LimitNOFILE=1048576 in slurmd.service\n" +
-				"for this job: ulimit -n $(ulimit -Hn)",
-			preflight.InSystemd: fmt.Sprintf("LimitNOFILE=%d in the unit's [Service]", max(need, 65536)),
-			preflight.InShell:   fmt.Sprintf("ulimit -n %d", max(need, 65536)),
-		}))
 }
 
 // shmSize looks at the free space, since other jobs may share it. It never fails: GPUs with a direct path need none.

@@ -37,7 +37,7 @@ func TestLimits(t *testing.T) {
 		{"small job", "limits.nofile", with(checktest.Four(), fabric.Limits{Nofile: 1024, NofileKnown: true}, 0),
 			"ok 1024 files"},
 		{"large job", "limits.nofile", with(many, fabric.Limits{Nofile: 1024, NofileKnown: true}, 0),
-			"warn 2048 ranks need about 8448"},
+			"warn 2048 ranks may need about 8448"},
 		{"unknown", "limits.nofile", with(many, fabric.Limits{Nofile: 1024}, 0), "skip could not tell"},
 
 		{"room", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"),

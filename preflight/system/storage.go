@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ func storageChecks() []preflight.Check {
 		Unless: noDisks, Run: storageSpace,
 	}, {
 		ID: "storage.nfs", Needs: []string{"storage.answers"}, Limit: preflight.Storage,
-		Title: "NFS uses the transport that /etc/fstab asks for",
+		Title: "NFS uses the transport that its mount asks for",
 		Doc: "A mount that falls back from RDMA to TCP works at a fraction of the speed, and all ranks wait for the node " +
 			"that reads its data slowest.",
 		Unless: noDisks, Run: preflight.One(storageNFS),
@@ -63,10 +64,28 @@ func uses(in preflight.Input) []use {
 	if home, ok := in.Getenv("HOME"); ok && filepath.IsAbs(home) {
 		all = append(all, use{home, "the home folder"})
 	}
+	all = append(all, named(in)...)
 	var out []use
 	for _, u := range all {
 		if u.path != "" && !slices.ContainsFunc(out, func(o use) bool { return o.path == u.path }) {
 			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// maxNamed limits the paths of the command line that are looked at.
+const maxNamed = 8
+
+// named returns the absolute paths in the arguments of the script or program: data, checkpoints, outputs.
+func named(in preflight.Input) (out []use) {
+	l := in.Job.Line
+	for _, arg := range l.Argv[min(max(0, l.Rest)+1, len(l.Argv)):] {
+		if name, value, ok := strings.Cut(arg, "="); ok && strings.HasPrefix(name, "-") {
+			arg = value
+		}
+		if filepath.IsAbs(arg) && len(out) < maxNamed {
+			out = append(out, use{filepath.Clean(arg), "named by the command"})
 		}
 	}
 	return out
@@ -200,8 +219,9 @@ func storageNFS(ctx context.Context, in preflight.Input) finding.Finding {
 	for _, d := range folders(ctx, in) {
 		seen = seen || d.Proto != ""
 		if d.Meant == "rdma" && d.Proto != "" && !strings.HasPrefix(d.Proto, "rdma") {
-			return finding.Warnf("%s uses %s, and /etc/fstab asks for RDMA", mounted(d.Disk), d.Proto).
-				See("/proc/self/mountinfo", "%s: proto=%s", d.Mount, d.Proto).See("/etc/fstab", "%s: rdma", d.Mount).
+			by := cmp.Or(d.MeantBy, "/etc/fstab")
+			return finding.Warnf("%s uses %s, and %s asks for RDMA", mounted(d.Disk), d.Proto, by).
+				See("/proc/self/mountinfo", "%s: proto=%s", d.Mount, d.Proto).See(by, "%s: rdma", d.Mount).
 				Breaking("this node reads its data slower than the others, which wait for it").
 				Do("modprobe rpcrdma && umount %s && mount %s", d.Mount, d.Mount)
 		}
@@ -209,5 +229,5 @@ func storageNFS(ctx context.Context, in preflight.Input) finding.Finding {
 	if !seen {
 		return finding.Skipf("the job uses no NFS")
 	}
-	return finding.Passf("the transport is as in /etc/fstab, or not listed there")
+	return finding.Passf("the transport is as it was asked for, or nothing asks for one")
 }

@@ -40,11 +40,11 @@ func All() []Threshold {
 			Doc: "age up to which a fault in the kernel log counts; the log does not show a later reset"},
 		{Name: "dns.reverse", Unit: Seconds, Default: 1,
 			Doc: "time to look up the name of this node's address, on node 0"},
-		// One process registers up to this much with the HCA: NCCL has up to 32 channels with about 5 MB of buffers in
+		// One rank registers up to this much with the HCA: NCCL has up to 32 channels with about 5 MB of buffers in
 		// each of two directions, and as much again for trees (src/include/channel.h, NCCL_BUFFSIZE 4 MiB, LL and LL128
 		// buffers). The kernel's own default is 8 MiB, formerly 64 KiB (include/uapi/linux/resource.h).
 		{Name: "limits.memlock", Unit: Bytes, Default: 1 << 30,
-			Doc: "locked memory that one process may have, where the job uses RDMA"},
+			Doc: "locked memory for the RDMA buffers of each rank; with GPUDirect they are in GPU memory, and an eighth counts"},
 		// Any process that imports torch takes more.
 		{Name: "limits.memory", Unit: Bytes, Default: 256 << 20,
 			Doc: "memory that the control group must grant for each process of this node"},

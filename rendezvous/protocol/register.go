@@ -61,6 +61,9 @@ func (n *Node) registered(e Event) {
 	case !same && n.superseded():
 		n.halt(&SupersededError{Self: n.self, Newer: n.holder})
 	case same || n.self.Vouch == Scheduled || n.holder.Left != "" || e.Dead:
+		if !same && n.holder.Left == "" && !e.Dead && n.holder.Machine != n.self.Machine {
+			n.notify(Notice{Kind: Conflict, Member: new(n.holder), Text: "this node, which is newer, takes its place"})
+		}
 		n.ask(Action{Kind: Replace, What: "register", Then: n.entering(),
 			If: []Cond{{Guard: SameHolder, Of: Mod, Key: key, Is: '=', Rev: n.holderMod}}})
 	case n.contended.IsZero():

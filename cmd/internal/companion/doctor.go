@@ -127,7 +127,7 @@ func (d *doctor) heard(ctx context.Context, caller netip.Addr, port int) sidecha
 	if at, err := process.Listener(proc, netip.AddrPortFrom(w.Self.Addr, uint16(port))); err == nil && at != "" {
 		return sidechannel.Listens
 	}
-	if on, err := process.Listening(proc, port); err == nil && on {
+	if on, err := process.Listening(port); err == nil && on {
 		return sidechannel.Elsewhere
 	}
 	return sidechannel.Deaf

@@ -124,14 +124,13 @@ func (p *companion) awaitQuiet(ctx context.Context, host rendezvous.Partner) {
 // awaitStore releases the port once the job's own store has it.
 func (p *companion) awaitStore(ctx context.Context, port *masterport.Held) {
 	defer port.Close()
-	proc := os.DirFS("/proc")
 	for pause := listenPoll; ; pause = min(2*pause, listenPollMax) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return
 		}
-		if on, err := process.Listening(proc, port.Port); on || err != nil {
+		if on, err := process.Listening(port.Port); on || err != nil {
 			return
 		}
 	}

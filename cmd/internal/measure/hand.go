@@ -213,7 +213,7 @@ func (b *Bench) askServer(ctx, wait context.Context, n *bench.Node, at netip.Add
 		return theirs, context.Cause(ctx)
 	case cause == sidechannel.Token:
 		return theirs, exit.Errorf(exit.Config, "%s: %v", at, err).Do("set the same LAUNCH_TOKEN on both nodes, or on none")
-	case cause == sidechannel.Stranger:
+	case cause == sidechannel.Stranger, cause == sidechannel.Version:
 		return theirs, exit.Errorf(exit.Config, "%s: %v", at, err).
 			Do("install the same launch on both nodes, or choose a free port: --bench-port")
 	case errors.Is(err, context.Canceled):

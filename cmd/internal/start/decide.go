@@ -31,7 +31,7 @@ const GoRound, checkRound = "go", "check"
 
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
-	s.Input.World.Fast = false
+	s.Input.World.Fast, s.Input.World.Apart = false, false
 	if err := s.everyone(ctx); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Start) decide(ctx context.Context) error {
 	}
 	post := s.post(checking)
 	var err error
-	if post.Calls, post.Names, err = s.call(ctx); err != nil {
+	if post.Calls, post.Names, post.Rails, err = s.call(ctx); err != nil {
 		return err
 	}
 	mine, err := json.Marshal(post)
@@ -57,10 +57,15 @@ func (s *Start) decide(ctx context.Context) error {
 		return err
 	}
 	s.decision = peers.Decision{}
-	if err := json.Unmarshal(out, &s.decision); err != nil || !s.decision.Fast {
+	err = json.Unmarshal(out, &s.decision)
+	if d, other := s.decision.OfAnotherForm(s.World.Master.Name(), s.Version); other {
+		s.decision, err = d, nil
+	}
+	if err != nil || !s.decision.Fast && !s.decision.Apart {
 		return err
 	}
-	s.Input.World.Fast = true // plan again, for the network that all nodes reached each other in
+	// Plan again, for the network that all nodes reached each other in, and for how their rails reach each other.
+	s.Input.World.Fast, s.Input.World.Apart = s.decision.Fast, s.decision.Apart
 	return s.plan(s.world(), s.World.Self.Addr)
 }
 
@@ -68,7 +73,7 @@ func (s *Start) decide(ctx context.Context) error {
 func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
-		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version,
+		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version, Form: peers.Form,
 		Command: commandOf(s.Job.Line), Script: scriptOf(s.Job.Line), Listens: s.listens(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
 		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
@@ -105,9 +110,9 @@ func (s *Start) options() preflight.Options {
 }
 
 // call calls the other nodes, and looks up their names unless the name servers are known not to answer.
-func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
+func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, []calls.RailPath, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv && !s.Job.Role.Set,
-		Keys: s.Opt.Token.Keys(s.Job.ID.V).Client()}
+		Keys: s.Opt.Token.Keys(s.Job.ID.V).Client(), Rails: &calls.Rails{Node: s.Node, Addr: s.World.Self.Addr}}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
 		return f.ID == "dns.servers" && f.Status != finding.Pass && f.Status != finding.Skip
 	})
@@ -119,10 +124,11 @@ func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, error) {
 	if s.Opt.AllPairs {
 		var err error
 		if partners, err = s.comp.Everyone(ctx, s.Opt.JoinTimeout); err != nil {
-			return nil, calls.Found{}, err
+			return nil, calls.Found{}, nil, err
 		}
 	}
-	return c.Make(ctx, *s.World, partners)
+	made, names, err := c.Make(ctx, *s.World, partners)
+	return made, names, c.Rails.Paths(), err
 }
 
 // everyone learns of all nodes, if the plan needs them: for TensorFlow's variable, and where nodes have roles.
@@ -208,7 +214,9 @@ func loads(n fabric.Node) peers.Loads {
 // traits returns what this node is made of, as the nodes compare it.
 func traits(j job.Job, n fabric.Node, addr netip.Addr, chosen map[string][]string) peers.Traits {
 	in := preflight.Input{Job: j, Node: n, Addr: addr, Selected: chosen, Env: os.LookupEnv}
-	return peers.TraitsOf(in, rail.Of(n, addr))
+	t := peers.TraitsOf(in, rail.Of(n, addr))
+	t.Net, _ = os.Readlink("/proc/self/ns/net")
+	return t
 }
 
 // commandOf returns what should be the same on all nodes: the program's last name, and its arguments.

@@ -20,10 +20,10 @@ import (
 
 // depart leaves the job, reports err to the other nodes, and returns how this node ends; nil: well.
 func (s *Start) depart(ctx context.Context, err error) error {
-	err = s.blameWay(ctx, err)
+	err = s.numberedTwice(s.blameWay(ctx, err))
 	if s.comp == nil {
 		s.excuse(ctx, err)
-		return err
+		return s.inPod(err)
 	}
 	s.leave(s.farewell(ctx, err))
 	// the job needed no standby node, and ended well
@@ -32,7 +32,7 @@ func (s *Start) depart(ctx context.Context, err error) error {
 		s.UI.Note("%v", e)
 		return nil
 	}
-	return err
+	return s.inPod(err)
 }
 
 // blameWay turns the error about a store that does not answer into one about this node's own link or route.
@@ -100,6 +100,9 @@ func (s *Start) missing(err error) error {
 	if len(m.Unfit) > 0 {
 		left += "; " + ui.Unfit(m.Unfit, m.More)
 		again = "fix the unfit node; " + again
+	}
+	if s.twins {
+		again = numbered(s.Job.Index.From.Name) + "\n" + again
 	}
 	switch {
 	case m.Running != "":

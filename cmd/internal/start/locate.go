@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,14 +29,16 @@ import (
 // firstLook bounds the wait for the store's name before the checks, which precede a long wait.
 const firstLook = time.Second
 
-// podNameDelay is how long a pod of an Indexed Job waits before it looks up pod 0's name: CoreDNS
+// podNameDelay is how long a pod waits before it looks up another one's name: CoreDNS
 // caches for 30 s that there is no such name. Seen: without a pause 30 s lost in 4 of 5 starts, with
 // half a second in none.
 const podNameDelay = 700 * time.Millisecond
 
-// ofAPod reports whether the store's name is another pod's, which the cluster's DNS learns soon.
+// ofAPod reports whether the store's name is another pod's or a Service's, which the cluster's DNS learns soon.
 func ofAPod(j job.Job) bool {
-	return j.Several() && j.Index.V > 0 && j.Store.From.Name == job.PodHostName
+	host, _, _ := strings.Cut(j.Store.V.Host, ".")
+	_, err := netip.ParseAddr(j.Store.V.Host)
+	return j.Several() && j.Pod != nil && j.Store.V.Embedded && host != j.Pod.Name && err != nil
 }
 
 // locate finds the store's address, and waits for its name to resolve.
@@ -72,13 +75,17 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
 	defer cancel()
 	f := storeaddr.Finder{Resolve: systemResolver, Route: fabric.RouteTo, Hosts: hosts}
-	if servers := nameServers(s.Node); len(servers.Servers) > 0 {
-		f.Servers = servers.Find
+	servers := nameServers(s.Node)
+	if len(servers.Servers) > 0 {
+		f.Servers = s.findBy(servers)
 	}
 	if budget > firstLook {
 		f.Report = func(host string, err error) {
-			s.UI.Note("the store host %q does not resolve yet: %v; retrying", host, err)
+			s.UI.Note("the store host %q does not resolve yet: %v%s; retrying", host, err, remembered(ctx, servers, host))
 		}
+		var stop func()
+		ctx, stop = s.watchService(ctx, servers)
+		defer stop()
 	}
 	place, err := f.Find(ctx, s.Job, s.Node)
 	if err == nil {
@@ -111,20 +118,35 @@ func (s *Start) register(ctx context.Context) error {
 	s.UI.Note("waiting for %s, until %s (--join-timeout %s%s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
 		s.Opt.JoinTimeout, from)
 	s.warnEarlier(place.Endpoints)
-	s.comp, err = companion.Start(ctx, companion.Spec{
+	s.wait.alone, s.wait.unhosted, s.wait.twin = s.alone, s.unhosted, s.twin
+	spec := companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve:  place.Serve,
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
-		Low: lo, High: hi, Listen: place.Listen, Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
-		About:    calls.About(s.Node),
+		Low: lo, High: hi, Listen: s.listenAt(place), Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
+		About:    calls.About(s.Node, place.Addr),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
 		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
-	}, s.wait.event)
+	}
+	s.comp, err = companion.Start(ctx, spec, s.wait.event)
+	for s.ofTheLastJob(ctx, err) {
+		if spec.Endpoints, err = s.endpointsAgain(ctx); err == nil {
+			s.comp, err = companion.Start(ctx, spec, s.wait.event)
+		}
+	}
 	if err == nil {
 		s.Opt.Token = s.comp.Token
 	}
 	return err
+}
+
+// listenAt returns where the side channel listens: everywhere if the other nodes call the rails of this one, too.
+func (s *Start) listenAt(place storeaddr.Place) netip.Addr {
+	if len(calls.RailAddrs(s.Node, place.Addr)) > 0 {
+		return netip.IPv6Unspecified()
+	}
+	return place.Listen
 }
 
 // hangAfter returns how long nothing may move before the doctor is asked; 0, never, for a job that has no store

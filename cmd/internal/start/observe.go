@@ -18,6 +18,11 @@ type observer struct {
 	ui      *ui.UI
 	timeout time.Duration // --join-timeout
 
+	// alone, unhosted and twin, if set, return what may keep the nodes apart; "": nothing is known. Each is printed once.
+	alone    func() string
+	unhosted func(rendezvous.Event) string
+	twin     func(other string) string
+
 	mu      sync.Mutex
 	latest  string           // the last event
 	standby bool             // this node has no place: the wait has no limit
@@ -26,6 +31,7 @@ type observer struct {
 	lost    func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
 	away    bool             // the store is lost
 	over    bool             // this node has what it waited for: who leaves now is no news
+	here    int              // how many nodes have joined, this one included; 0: not known
 }
 
 // begin prints events, a live line and reminders until the returned func is called.
@@ -37,7 +43,7 @@ func (o *observer) begin(began time.Time) (end func()) {
 		defer o.ui.Status("")
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		next := time.Now().Add(reminder)
+		next, lonely := time.Now().Add(reminder), time.Now().Add(aloneAfter)
 		for {
 			select {
 			case <-done:
@@ -45,6 +51,9 @@ func (o *observer) begin(began time.Time) (end func()) {
 			case now := <-tick.C:
 				text := o.text(now.Sub(began))
 				o.ui.Status(text)
+				if now.After(lonely) {
+					o.sayAlone()
+				}
 				if now.After(next) { // the longer the wait, the less often
 					next = now.Add(max(reminder, now.Sub(began)/10))
 					o.ui.Note("%s", text)
@@ -55,6 +64,23 @@ func (o *observer) begin(began time.Time) (end func()) {
 	return func() {
 		close(done)
 		<-ended
+	}
+}
+
+// sayAlone prints once what may keep the other nodes away, if none has joined.
+func (o *observer) sayAlone() {
+	o.mu.Lock()
+	say := o.alone
+	alone := say != nil && o.here == 1 && !o.standby && !o.away
+	if alone || o.here > 1 {
+		o.alone = nil
+	}
+	o.mu.Unlock()
+	if !alone {
+		return
+	}
+	if text := say(); text != "" {
+		o.ui.Note("%s", text)
 	}
 }
 
@@ -116,6 +142,20 @@ func (o *observer) withoutStore() bool {
 	return o.away
 }
 
+// hint returns what may keep the nodes apart, as an event shows it; "": nothing new.
+func (o *observer) hint(e rendezvous.Event) (text string) {
+	switch {
+	case e.Kind == rendezvous.Lost && o.unhosted != nil && o.here == 0:
+		if text = o.unhosted(e); text != "" {
+			o.unhosted = nil
+		}
+	case e.Kind == rendezvous.Conflict && o.twin != nil:
+		text = o.twin(e.Member.Name())
+		o.alone, o.twin = nil, nil
+	}
+	return text
+}
+
 // event takes what the companion reports during a wait.
 func (o *observer) event(e rendezvous.Event) {
 	text := ui.Event(e)
@@ -128,7 +168,16 @@ func (o *observer) event(e rendezvous.Event) {
 			o.latest = ""
 		}
 	}
+	if e.Kind == rendezvous.Progress {
+		o.here = e.Attendance.Joined
+	}
+	hint := o.hint(e)
 	o.mu.Unlock()
+	defer func() {
+		if hint != "" {
+			o.ui.Note("%s", hint)
+		}
+	}()
 	switch {
 	case over && (e.Kind == rendezvous.Gone || e.Kind == rendezvous.Left):
 	case e.Kind == rendezvous.Broken: // the next question to the world returns it, and prints it

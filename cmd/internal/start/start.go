@@ -56,10 +56,12 @@ type Start struct {
 	comp     *companion.Client // nil: not registered
 	deadline time.Time         // of the join
 	wait     observer
+	lastJob  time.Time // when another Job's store answered in the place of this one's; zero: it did not
 	tasks    tasks
 
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
+	twins      bool // another node has this node's rank
 
 	// of an mpirun line: the unfit hosts, and what all found together
 	unfitHosts []string

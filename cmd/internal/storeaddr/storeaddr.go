@@ -98,6 +98,10 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 				p.Endpoints = append(p.Endpoints, netip.AddrPortFrom(a, uint16(s.Port)).String())
 			}
 		}
+		if s.Shared && f.Hosts == nil {
+			zero := j.Index.V == 0
+			f.Hosts = &zero
+		}
 		p.Serve = f.serve(host, s.Port, addrs, n)
 		if at, ok := around(p.Serve, addrs, n); ok {
 			p.Endpoints = []string{at.String()}
@@ -106,7 +110,7 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 	if p.Addr, err = f.own(j, n, host, addrs); err != nil {
 		return Place{}, err
 	}
-	p.Guess = len(p.Serve) > 0 && !j.Addr.Set && !loopbackName(host) && !slices.Contains(addrs, p.Addr)
+	p.Guess = len(p.Serve) > 0 && !j.Addr.Set && !LoopbackName(host) && !slices.Contains(addrs, p.Addr)
 	if p.Listen = p.Addr; p.Guess {
 		p.Listen = netip.IPv6Unspecified()
 	}
@@ -218,7 +222,7 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 	}
 	// Listen on all addresses if a name is loopback here alone (Debian's "127.0.1.1 host0"), or if its
 	// address is another machine's (NAT) and cannot be bound.
-	if len(local) == 0 || !loopbackName(host) && slices.ContainsFunc(local, netip.Addr.IsLoopback) {
+	if len(local) == 0 || !LoopbackName(host) && slices.ContainsFunc(local, netip.Addr.IsLoopback) {
 		any := netip.IPv4Unspecified()
 		if slices.ContainsFunc(addrs, netip.Addr.Is6) {
 			any = netip.IPv6Unspecified()
@@ -247,8 +251,8 @@ func around(serve []netip.AddrPort, addrs []netip.Addr, n fabric.Node) (at netip
 	return netip.AddrPortFrom(lo, serve[0].Port()), true
 }
 
-// loopbackName reports whether a name means this machine alone.
-func loopbackName(host string) bool {
+// LoopbackName reports whether a name of the store means this machine alone.
+func LoopbackName(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
@@ -269,7 +273,7 @@ func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (
 	}
 	var errs []error
 	for _, dst := range addrs {
-		if dst.IsLoopback() && !loopbackName(host) {
+		if dst.IsLoopback() && !LoopbackName(host) {
 			dst = elsewhere
 		}
 		r, err := f.Route(dst)

@@ -236,3 +236,23 @@ func TestFindAsksTheSystemFirst(t *testing.T) {
 		t.Error("an unknown etcd was found")
 	}
 }
+
+// One Service has the addresses of all pods, or of those that run already: node 0 hosts the store.
+func TestNodeZeroHostsTheStoreOfASharedName(t *testing.T) {
+	resolve := func(_ context.Context, host string) ([]netip.Addr, error) {
+		if host == "early" { // only this pod is in the record so far
+			return []netip.Addr{netip.MustParseAddr("10.77.0.1")}, nil
+		}
+		return []netip.Addr{netip.MustParseAddr("10.77.0.2"), netip.MustParseAddr("10.77.0.1")}, nil
+	}
+	for _, host := range []string{"train", "early"} {
+		for index := range 2 {
+			j := embedded(host)
+			j.Store.V.Shared, j.Index = true, setting.Value[int]{V: index, Set: true}
+			p, err := Finder{Resolve: resolve, Route: route}.Find(t.Context(), j, host0)
+			if err != nil || (len(p.Serve) > 0) != (index == 0) {
+				t.Errorf("%s, node %d: hosts at %v, %v", host, index, p.Serve, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package start
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"launch/cmd/internal/storeaddr"
+	"launch/fabric"
+	"launch/internal/exit"
+	"launch/rendezvous"
+)
+
+// aloneAfter is how long a node waits alone before it says what may keep the others away: a node that is started
+// by hand takes a few seconds to follow.
+const aloneAfter = 5 * time.Second
+
+// alone returns what may keep the others away from the store that this node hosts; "": it hosts none.
+func (s *Start) alone() string {
+	at, place := s.Job.Store.V, s.store
+	if !at.Embedded || len(place.Serve) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("no other node has joined within %s: ", aloneAfter)
+	if storeaddr.LoopbackName(at.Host) {
+		return text + fmt.Sprintf("%s %s is the address of each machine itself, and serves only nodes on this machine. "+
+			"If there are several machines, name one of them on all: --store HOST", s.Job.Store.From.Name, at.Host)
+	}
+	text += fmt.Sprintf("this node hosts the store at %s. Check that all nodes have the same %s: a line with "+
+		"$(hostname) names another host on each", strings.Join(place.Endpoints, ", "), s.Job.Store.From.Name)
+	if i, _ := s.Node.InterfaceOf(place.Serve[0].Addr()); i.Kind == "veth" && ownNetwork(s.Node) {
+		text += fmt.Sprintf(". %s may be in a network of this container alone: other machines reach it where the container "+
+			"runs with --network host", place.Serve[0].Addr())
+	}
+	return text
+}
+
+// unhosted returns what to do about a store that refuses connections; "": nothing is known.
+func (s *Start) unhosted(e rendezvous.Event) string {
+	at := s.Job.Store.V
+	if s.store == nil || !at.Embedded || len(s.store.Serve) > 0 || !strings.Contains(e.Text, "connection refused") {
+		return ""
+	}
+	text := fmt.Sprintf("no launch listens at %s yet: the node that has this address hosts the store. Start launch there "+
+		"with the same line, or name one of the nodes: --store HOST", strings.Join(s.store.Endpoints, ", "))
+	if ownNetwork(s.Node) {
+		text += "; in a container, --network host gives it the addresses of its machine"
+	}
+	return text
+}
+
+// twin returns where this node has the rank from that another node has, too.
+func (s *Start) twin(other string) string {
+	i := s.Job.Index
+	if !i.Set {
+		return ""
+	}
+	s.twins = true
+	from := i.From.Name
+	return fmt.Sprintf("node rank %d is from %s here, and %s has it, too; %s", i.V, from, other, numbered(from))
+}
+
+// numbered returns what to do about a source that gives two nodes the same rank.
+func numbered(from string) string {
+	if strings.HasPrefix(from, "-") {
+		return fmt.Sprintf("give each node its own %s, or omit it on all: ranks then go by arrival", from)
+	}
+	unset := from
+	if strings.HasPrefix(from, "SLURM_") {
+		unset = "SLURM_JOB_ID" // without it no variable of Slurm counts
+	}
+	return fmt.Sprintf("if %s is exported alike on every node, unset %s on all: ranks then go by arrival", from, unset)
+}
+
+// numberedTwice adds to the error of a node whose rank another node has where both have it from.
+func (s *Start) numberedTwice(err error) error {
+	e, duplicate := errors.AsType[*rendezvous.DuplicateError](err)
+	newer, superseded := errors.AsType[*rendezvous.SupersededError](err)
+	from := s.Job.Index.From.Name
+	switch {
+	case duplicate:
+		return exit.Errorf(exit.Duplicate, "%v (from %s)", e, from).Do("%s", numbered(from))
+	case superseded && newer.Newer.Machine != newer.Self.Machine:
+		return exit.Errorf(exit.Duplicate, "%v (from %s)", newer, from).
+			Do("%s\nif that node replaces this one, there is nothing to do here", numbered(from))
+	}
+	return err
+}
+
+// ownNetwork reports whether a node is in a container that has a network of its own by default, which other machines do
+// not reach.
+func ownNetwork(n fabric.Node) bool {
+	return n.Container.Kind == "docker" || n.Container.Kind == "podman"
+}

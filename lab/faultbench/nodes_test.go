@@ -1,0 +1,64 @@
+package faultbench
+
+// nodeFaults returns faults that lie in what two or more nodes have in common, or should have.
+func nodeFaults() []fault {
+	return []fault{{
+		group: "nodes", name: "each machine has the same private address", ci: true, shared: true,
+		inject: func(tr *trial) {
+			tr.each(func(h *host) {
+				h.Run("", "ip", "addr", "add", "172.17.0.2/16", "dev", "eth0")
+				h.flags = append(h.flags, "--addr", "172.17.0.2")
+			})
+		},
+		want: []string{"peer.identity"}, real: "--addr stands for the address that a container sees",
+	}, {
+		group: "nodes", name: "the store at 127.0.0.1 on several machines", ci: true, shared: true,
+		inject: func(tr *trial) { tr.store = "127.0.0.1" },
+		want:   []string{"note is the address of each machine itself"},
+	}, {
+		group: "nodes", name: "the store at each machine's own name", shared: true,
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.flags = append(h.flags, "--store", h.Name) })
+		},
+		want: []string{"note names another host on each"},
+	}, {
+		group: "nodes", name: "no launch runs on the store's host", ci: true, shared: true,
+		inject: func(tr *trial) { tr.store = tr.extra.Addr },
+		want:   []string{"note no launch listens at"},
+	}, {
+		group: "nodes", name: "the store's host is a container behind the address of its machine", ci: true,
+		inject: func(tr *trial) {
+			tr.sick = tr.hosts[0]
+			tr.sick.wrap = []string{"unshare", "--uts", "sh", "-c", `hostname host0 && exec "$@"`, "sh"}
+			tr.each(func(h *host) { h.Etc("hosts", "127.0.0.1 localhost\n10.77.0.99 host0\n") })
+		},
+		want: []string{"store.resolves"},
+	}}
+}
+
+// lonelyOddities returns oddities that no other one fits.
+func lonelyOddities() []oddity {
+	onOne := func(s *healthy) {
+		for _, h := range s.hosts[1:] {
+			h.Host = s.hosts[0].Host
+		}
+	}
+	return []oddity{
+		{name: "all nodes on one machine, the store at its loopback", make: func(s *healthy) {
+			onOne(s)
+			s.naming.spell = func(*host) string { return "127.0.0.1" }
+		}},
+		{name: "all nodes on one machine, one address", make: onOne},
+		{name: "the store's host is known by the address of a gateway", needs: "nft", make: func(s *healthy) {
+			const gateway = "10.77.0.200"
+			s.extra.Run("", "ip", "addr", "add", gateway+"/24", "dev", "eth0")
+			s.extra.Run("", "sysctl", "-qw", "net.ipv4.ip_forward=1")
+			s.extra.Run("table ip n {\nchain p {\ntype nat hook prerouting priority -100\nip daddr "+gateway+" dnat to "+
+				s.hosts[0].Addr+"\n}\nchain q {\ntype nat hook postrouting priority 100\nmasquerade\n}\n}\n", "nft", "-f", "-")
+			s.naming.own = "short"
+			s.naming.lines = func(_ *host, lines []string) []string { return append(lines, gateway+" gateway") }
+			s.naming.spell = func(*host) string { return "gateway" }
+			s.hosts[0].env = append(s.hosts[0].env, "LAUNCH_STORE_HOST=yes")
+		}},
+	}
+}
