@@ -52,7 +52,7 @@ func Checks() []preflight.Check {
 		{ID: "mpi.limits", Title: "the limits of the daemon's shell are the same on all hosts",
 			Doc: "The processes have the limits of that shell, and not those of a login. RDMA needs locked memory."},
 		{ID: "mpi.clock", Title: "the clocks of the hosts agree",
-			Doc: "It is made for hosts that launch itself cannot check."},
+			Doc: "A shell's clock, as the processes there see it. peer.clock is more exact, where launch itself runs there."},
 		{ID: Copied, Title: "launch can check each host itself",
 			Doc: "launch copies itself there for the time of the checks. Where it cannot run, a shell checks what it can."},
 	}
@@ -99,6 +99,7 @@ func Judge(in Input) Verdict {
 		j.started(a)
 		j.program(a)
 		j.copied(a)
+		j.clock(a)
 	}
 	j.together()
 	return j.verdict()

@@ -102,11 +102,15 @@ func (s *Start) onlyMpi() bool {
 	})
 }
 
-// addChecked adds what the hosts found together. What this host has said of itself is not said again.
+// addChecked adds what the hosts found together. What this host has said of itself is not said again, and no clock
+// that a shell has shown to be wrong.
 func (s *Start) addChecked(c hostsChecked) {
-	own := s.Local.Outcomes()
+	own, asked := s.Local.Outcomes(), s.Hosts.Outcomes()
 	for _, f := range c.report {
 		if c.self != "" && strings.HasPrefix(f.What, c.self+": ") && own[f.ID] == f.Status {
+			continue
+		}
+		if f.ID == "peer.clock" && asked["mpi.clock"] == finding.Warn {
 			continue
 		}
 		s.Hosts = append(s.Hosts, f)
