@@ -49,8 +49,9 @@ func Checks() []preflight.Check {
 		{ID: "mpi.room", Title: "each host has room for the temporary files of MPI",
 			Doc: "Open MPI's daemon keeps files in TMPDIR or /tmp, and ends where it cannot. Processes of one host share " +
 				"memory in /dev/shm; MPICH makes a file there in each process."},
-		{ID: "mpi.limits", Title: "the limits of the daemon's shell are the same on all hosts",
-			Doc: "The processes have the limits of that shell, and not those of a login. RDMA needs locked memory."},
+		{ID: "mpi.limits", Title: "the limits of the daemon's shell are the same on all hosts, and suffice for the daemon",
+			Doc: "The processes have the limits of that shell, and not those of a login. RDMA needs locked memory, and Open " +
+				"MPI 5's daemon some files."},
 		{ID: "mpi.clock", Title: "the clocks of the hosts agree",
 			Doc: "A shell's clock, as the processes there see it. peer.clock is more exact, where launch itself runs there."},
 		{ID: Copied, Title: "launch can check each host itself",
@@ -100,6 +101,7 @@ func Judge(in Input) Verdict {
 		j.program(a)
 		j.copied(a)
 		j.clock(a)
+		j.fewFiles(a)
 	}
 	j.together()
 	return j.verdict()
