@@ -166,6 +166,8 @@ var doors = map[string][]string{
 		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
+	// remote watches the connection of an agent (process), which shows long packets that get lost.
+	"cmd/internal/remote": {"internal/process"},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses

@@ -52,6 +52,8 @@ func (run Run) Script(a Ask) string {
 	if len(a.Calls) > 0 {
 		add("wait")
 	}
+	// More than a packet, in one write: where long packets from the host get lost, the rest arrives without it.
+	add("say long `printf '%%4000s' x | tr ' ' x`")
 	add(`say clock "` + "`date +%%s.%%N`" + `"`)
 	return b.String()
 }

@@ -16,14 +16,19 @@ const (
 	diagRequest = diagHeader + 56
 	portAt      = diagHeader + 4
 	addrAt      = portAt + 4
-	uidAt       = diagHeader + 4 + 48 + 12 // after the socket's identity and three numbers
+	queueAt     = diagHeader + 4 + 48 + 4 // after the socket's identity and a number
+	uidAt       = queueAt + 8
+	attributes  = uidAt + 8 // where the extensions begin
 
 	anyState    = 1<<32 - 1
 	listenState = 1 << 10 // TCP_LISTEN
+
+	infoExtension, memoryExtension = 2, 7
 )
 
 // question returns a request for the TCP sockets with these ends; with unix.NLM_F_DUMP, for all in these states.
-func question(flags uint16, states uint32, local, remote netip.AddrPort) []byte {
+// Extensions are what an answer has besides, a bit each.
+func question(flags uint16, states uint32, extensions byte, local, remote netip.AddrPort) []byte {
 	family := byte(unix.AF_INET6)
 	if local.Addr().Is4() {
 		family = unix.AF_INET
@@ -32,7 +37,7 @@ func question(flags uint16, states uint32, local, remote netip.AddrPort) []byte 
 	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
 	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|flags)
 	b = append(b, make([]byte, 8)...) // sequence, port
-	b = append(b, family, unix.IPPROTO_TCP, 0, 0)
+	b = append(b, family, unix.IPPROTO_TCP, extensions, 0)
 	b = binary.NativeEndian.AppendUint32(b, states)
 	b = binary.BigEndian.AppendUint16(b, local.Port())
 	b = binary.BigEndian.AppendUint16(b, remote.Port())
@@ -48,7 +53,7 @@ func question(flags uint16, states uint32, local, remote netip.AddrPort) []byte 
 func listeners(each func(at netip.AddrPort)) error {
 	for _, any := range []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()} {
 		size, end := any.BitLen()/8, netip.AddrPortFrom(any, 0)
-		err := askKernel(question(unix.NLM_F_DUMP, listenState, end, end), func(answer []byte) bool {
+		err := askKernel(question(unix.NLM_F_DUMP, listenState, 0, end, end), func(answer []byte) bool {
 			if len(answer) >= addrAt+size {
 				a, _ := netip.AddrFromSlice(answer[addrAt : addrAt+size])
 				each(netip.AddrPortFrom(a.Unmap(), binary.BigEndian.Uint16(answer[portAt:])))

@@ -29,7 +29,7 @@ func User(local, remote netip.AddrPort) (uid int, known bool) {
 
 // userOf asks the kernel for one socket by its ends, of which a listening one's remote end is zero.
 func userOf(local, remote netip.AddrPort) (uid int, known bool) {
-	err := askKernel(question(0, anyState, local, remote), func(answer []byte) bool {
+	err := askKernel(question(0, anyState, 0, local, remote), func(answer []byte) bool {
 		if len(answer) >= uidAt+4 {
 			uid, known = int(binary.NativeEndian.Uint32(answer[uidAt:])), true
 		}

@@ -15,6 +15,9 @@ import (
 // Asked is the ID of the check that asks the hosts: without it none of the others is made.
 const Asked = "mpi.hosts"
 
+// Copied is the ID of the check that brings launch to the hosts: without it a shell there checks what it can.
+const Copied = "mpi.copy"
+
 // Checks returns the checks of an mpirun line's hosts. They are made together, by Judge.
 func Checks() []preflight.Check {
 	const waits = "mpirun waits for the daemon of each host, and for more than two minutes where no answer comes. "
@@ -25,6 +28,8 @@ func Checks() []preflight.Check {
 			Doc: "mpirun refuses to start."},
 		{ID: "mpi.name", Title: "the name of each host is known", Doc: waits},
 		{ID: "mpi.reach", Title: "each host answers", Doc: waits},
+		{ID: "mpi.mtu", Title: "long packets reach each host, and come back",
+			Doc: waits + "Short packets arrive, so the host answers a ping, and ssh begins to log in and stops."},
 		{ID: "mpi.login", Title: "the agent logs in to each host without asking",
 			Doc: "A question about a host's key or a password stops mpirun without a word, or ends it."},
 		{ID: "mpi.shell", Title: "the start-up files of each host's shell print nothing",
@@ -44,11 +49,12 @@ func Checks() []preflight.Check {
 		{ID: "mpi.room", Title: "each host has room for the temporary files of MPI",
 			Doc: "Open MPI's daemon keeps files in TMPDIR or /tmp, and ends where it cannot. Processes of one host share " +
 				"memory in /dev/shm; MPICH makes a file there in each process."},
-		{ID: "mpi.limits", Title: "the limits of the daemon's shell are the same on all hosts",
-			Doc: "The processes have the limits of that shell, and not those of a login. RDMA needs locked memory."},
+		{ID: "mpi.limits", Title: "the limits of the daemon's shell are the same on all hosts, and suffice for the daemon",
+			Doc: "The processes have the limits of that shell, and not those of a login. RDMA needs locked memory, and Open " +
+				"MPI 5's daemon some files."},
 		{ID: "mpi.clock", Title: "the clocks of the hosts agree",
-			Doc: "It is made for hosts that launch itself cannot check."},
-		{ID: "mpi.copy", Title: "launch can check each host itself",
+			Doc: "A shell's clock, as the processes there see it. peer.clock is more exact, where launch itself runs there."},
+		{ID: Copied, Title: "launch can check each host itself",
 			Doc: "launch copies itself there for the time of the checks. Where it cannot run, a shell checks what it can."},
 	}
 }
@@ -62,6 +68,9 @@ type Answer struct {
 	Failed string   // what the agent said at its end; "": there are facts
 	Late   bool     // it was ended
 	Whole  bool     // the shell answered all
+
+	LossWay  string // the way on which long packets get lost: "to it", "from it"; "": not seen
+	LossSeen string
 
 	Sent, Back time.Time // when the question left, and when the answer was here
 }
@@ -91,6 +100,8 @@ func Judge(in Input) Verdict {
 		j.started(a)
 		j.program(a)
 		j.copied(a)
+		j.clock(a)
+		j.fewFiles(a)
 	}
 	j.together()
 	return j.verdict()

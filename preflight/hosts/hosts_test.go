@@ -93,12 +93,17 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		{"little locked memory", func(_ *Input, a *Answer) { a.Facts.Memlock = "64" }, "mpi.limits", finding.Warn,
 			"memlock is 64 KiB there, and unlimited"},
 		{"few files", func(_ *Input, a *Answer) { a.Facts.Nofile = "64" }, "mpi.limits", finding.Warn, "nofile is 64"},
+		{"few files for the daemon", func(in *Input, a *Answer) {
+			in.MPI, a.Facts.Nofile = "openmpi5", "64"
+		}, "mpi.limits", finding.Fail, "needs more than 85"},
+		{"few files, and enough for the daemon", func(in *Input, a *Answer) { in.MPI, a.Facts.Nofile = "openmpi5", "256" },
+			"mpi.limits", finding.Warn, "nofile is 256"},
 		{"no execution", func(_ *Input, a *Answer) { a.Facts.Tmp, a.Facts.Noexec = "", []string{"/tmp"} }, "mpi.copy",
 			finding.Warn, "executed in /tmp"},
 		{"another processor", func(_ *Input, a *Answer) { a.Facts.Arch = "aarch64" }, "mpi.copy", finding.Warn, "aarch64"},
 		{"another time", func(_ *Input, a *Answer) {
 			now := time.Now()
-			a.Facts.Tmp, a.Sent, a.Back, a.Facts.Clock = "", now, now.Add(time.Second), now.Add(-time.Minute)
+			a.Sent, a.Back, a.Facts.Clock = now, now.Add(time.Second), now.Add(-time.Minute)
 		}, "mpi.clock", finding.Warn, "its clock differs"},
 		{"a shared address", func(in *Input, a *Answer) {
 			for i := range in.Answers[1:] {

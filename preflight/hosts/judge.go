@@ -67,6 +67,10 @@ func (j *judge) reached(a Answer) bool {
 		return true
 	}
 	agent := cmp.Or(j.Agent, "ssh")
+	if a.LossWay != "" {
+		j.add("mpi.mtu", a.Name, LongPackets(a.Name, a.LossWay, a.LossSeen))
+		return false
+	}
 	if a.Facts.Host != "" {
 		j.add("mpi.shell", a.Name, finding.Warnf("its shell has not answered all in time, so launch knows it in part only").
 			Breaking("nothing, if it is only slow").Do("%s %s true   # how long does it take?", agent, a.Target()))
@@ -92,7 +96,7 @@ func (j *judge) reached(a Answer) bool {
 	id := "mpi.login"
 	if a.Late || len(a.Before) > 0 {
 		id = "mpi.shell"
-		f.What = "its shell was not ready in time: does a start-up file ask or wait, or do long packets get lost (MTU)?"
+		f.What = "its shell was not ready in time: does a start-up file ask or wait?"
 	}
 	for _, line := range a.Before[:min(len(a.Before), 2)] {
 		f = f.See(a.Name, "it printed %q", line)
@@ -102,6 +106,14 @@ func (j *judge) reached(a Answer) bool {
 	}
 	j.add(id, a.Name, f)
 	return false
+}
+
+// LongPackets returns the finding about a host to which long packets get lost, or from which.
+func LongPackets(host, way, seen string) finding.Finding {
+	return finding.Failf("long packets %s get lost, and short ones arrive", way).Named("mpi.mtu").See(host, "%s", seen).
+		Breaking("its daemon and mpirun wait for each other").
+		Do("ping -M do -s 1472 %s   # 1500 bytes; then compare the MTU of both interfaces, and of a tunnel or VLAN between\n"+
+			"a firewall has to let ICMP \"fragmentation needed\" pass", host)
 }
 
 // fill puts the host and the agent into a text that may have them.

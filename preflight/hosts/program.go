@@ -2,7 +2,9 @@ package hosts
 
 import (
 	"fmt"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -87,12 +89,9 @@ func (j *judge) copied(a Answer) {
 		}
 		j.add("mpi.copy", a.Name, w)
 	}
-	if f.Self == "" && f.Tmp == "" || j.Head.Arch != f.Arch {
-		j.clock(a)
-	}
 }
 
-// clock compares a host's clock with this one's, as far as the answer's way allows.
+// clock compares a host's clock with this one's, as far as the time allows that the answer took.
 func (j *judge) clock(a Answer) {
 	c := a.Facts.Clock
 	if c.IsZero() || j.Drift == 0 {
@@ -210,7 +209,7 @@ func (j *judge) sameLimit(all []Answer, name string, of func(Answer) string) {
 			continue
 		}
 		v := of(a)
-		if v == "" || !lower(v, common) {
+		if v == "" || !lower(v, common) || name == "nofile" && j.starves(a) {
 			continue
 		}
 		f := finding.Warnf("%s is %s there, and %s on the other hosts", name, kib(name, v), kib(name, common)).
@@ -221,6 +220,24 @@ func (j *judge) sameLimit(all []Answer, name string, of func(Answer) string) {
 			f = f.Breaking("a process that connects to many others runs out of descriptors")
 		}
 		j.add("mpi.limits", a.Name, f)
+	}
+}
+
+// daemonFiles is how many files the daemon of Open MPI 5 needs at least: that of 5.0.11 ends at 84 and runs at 88.
+const daemonFiles = 85
+
+// starves reports whether the daemon there may open too few files to run: mpirun crashes then.
+func (j *judge) starves(a Answer) bool {
+	return j.MPI == "openmpi5" && !a.Local && lower(a.Facts.Nofile, strconv.Itoa(daemonFiles))
+}
+
+// fewFiles names the hosts whose daemon cannot run.
+func (j *judge) fewFiles(a Answer) {
+	if j.starves(a) {
+		j.add("mpi.limits", a.Name, finding.Failf("its %s may open %s files, and needs more than %d",
+			path.Base(j.Run.Daemon), a.Facts.Nofile, daemonFiles).See(a.Name, "ulimit -n: %s", a.Facts.Nofile).
+			Breaking("the daemon ends, and mpirun crashes").
+			Do("on it: nofile in /etc/security/limits.d/, or LimitNOFILE in the unit of its sshd; then log in again"))
 	}
 }
 

@@ -60,11 +60,14 @@ type Failed struct {
 	Words  string // its last output on stderr
 	Status int    // its exit status; -1: it did not end by itself
 	Late   bool   // it was ended
+	Loss   *Loss  // it was ended, since long packets get lost; nil: not seen
 	Err    error
 }
 
 func (f *Failed) Error() string {
 	switch {
+	case f.Loss != nil:
+		return "long packets " + f.Loss.Way + " get lost: " + f.Loss.Seen
 	case errors.Is(f.Err, exec.ErrNotFound):
 		return fmt.Sprintf("there is no %s in PATH", f.Agent)
 	case last(f.Words) != "":
@@ -78,7 +81,7 @@ func (f *Failed) Error() string {
 func (f *Failed) Unwrap() error { return f.Err }
 
 // failed returns the error of an agent that has ended.
-func (a Agent) failed(ctx context.Context, err error, words string) error {
+func (a Agent) failed(ctx context.Context, err error, words string) *Failed {
 	f := &Failed{Agent: "sh", Words: words, Err: err, Status: -1, Late: ctx.Err() != nil}
 	if len(a.Argv) > 0 {
 		f.Agent = path.Base(a.Argv[0])

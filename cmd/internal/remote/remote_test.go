@@ -79,6 +79,45 @@ func TestAnAgentThatFailsSaysWhy(t *testing.T) {
 	s.Close()
 }
 
+func TestAShellReadsAnInputAndGoesOn(t *testing.T) {
+	for name, shell := range map[string]string{"sh": "sh", "bash": "bash"} {
+		s, err := Open(t.Context(), agent(t, `exec `+shell+` -c "$2"`), "h1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(t.TempDir(), "copy")
+		input := []byte(strings.Repeat("echo this is no command\n\x00", 1<<16))
+		if err := s.Feed("cat >"+Quote(to), input); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got, _ := os.ReadFile(to); !slices.Equal(got, input) {
+			t.Errorf("%s: %d of %d bytes", name, len(got), len(input))
+		}
+		if got, err := s.Do("echo x"); err != nil || !slices.Equal(got, []string{"x"}) {
+			t.Errorf("%s: afterwards %q %v", name, got, err)
+		}
+		s.Close()
+	}
+}
+
+// What a command has not read of its input must not become a command.
+func TestAShellEndsWithACommandThatFails(t *testing.T) {
+	s, err := Open(t.Context(), agent(t, `exec sh -c "$2"`), "h1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	mark := filepath.Join(t.TempDir(), "mark")
+	input := []byte(strings.Repeat("touch "+mark+"\n", 1<<16))
+	err = s.Feed("head -c 10 >/dev/null; echo no room >&2; false", input)
+	if f, ok := errors.AsType[*Failed](err); !ok || f.Error() != "no room" {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("the rest of the input was run")
+	}
+}
+
 func TestOutput(t *testing.T) {
 	by := agent(t, `exec sh -c "$2"`)
 	got, err := by.Output(t.Context(), "h1", "cat; echo "+Quote("it's"), strings.NewReader("in "), 100)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -22,6 +23,9 @@ type Session struct {
 	words *tail
 	mark  string
 	ended error
+
+	losses losses
+	loss   *Loss
 
 	// Before is what the host printed before its shell was ready: a start-up file that prints.
 	Before []string
@@ -69,20 +73,64 @@ func (s *Session) read(out io.Reader) {
 // Do has the shell run a script, and returns what it printed. The error is a *Failed.
 func (s *Session) Do(script string) (printed []string, err error) {
 	// The shell has read all of it before a command of it runs.
-	text := fmt.Sprintf("{ :\n%s\n} </dev/null\nprintf '\\n%%s\\n' %s\n", script, s.mark)
-	if _, err := io.WriteString(s.in, text); err != nil {
-		for line := range s.lines { // it has ended
-			printed = append(printed, line)
-		}
-		return printed, s.agent.failed(s.ctx, s.ended, s.words.String())
+	return s.tell(fmt.Sprintf("{ :\n%s\n} </dev/null\nprintf '\\n%%s\\n' %s\n", script, s.mark), nil)
+}
+
+// Feed has the shell run a command that reads these bytes from its standard input, and no more. The error is a *Failed.
+func (s *Session) Feed(command string, input []byte) error {
+	// After a failure the shell ends, so that what remains of the input does not become a command.
+	printed, err := s.tell(fmt.Sprintf("{ printf '%%s\\n' %[1]s; head -c %[2]d | { %[3]s; } 2>&1; } || exit\n"+
+		"printf '\\n%%s\\n' %[1]s\n", s.mark, len(input), command), input)
+	if f, ok := errors.AsType[*Failed](err); ok && last(f.Words) == "" {
+		f.Words = strings.Join(printed, "\n")
 	}
-	for line := range s.lines {
-		if line == s.mark {
-			return strip(printed), nil
-		}
-		printed = append(printed, line)
+	return err
+}
+
+// tell writes to the shell, and then an input when the shell asks for it by the mark. It returns what was printed
+// until the last mark.
+func (s *Session) tell(text string, input []byte) (printed []string, err error) {
+	written := make(chan struct{})
+	write := func(b []byte) {
+		defer close(written)
+		_, _ = s.in.Write(b) // an error shows at the end of the lines
 	}
-	return strip(printed), s.agent.failed(s.ctx, s.ended, s.words.String())
+	go write([]byte(text))
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case line, open := <-s.lines:
+			switch {
+			case !open:
+				<-written
+				return strip(printed), s.failed()
+			case line == s.mark && input != nil:
+				<-written
+				written = make(chan struct{})
+				go write(input)
+				input = nil
+			case line == s.mark:
+				<-written
+				return strip(printed), nil
+			default:
+				printed = append(printed, line)
+			}
+		case <-tick.C:
+			if s.loss == nil {
+				if s.loss = s.losses.look(s.ctx, s.cmd.Process.Pid); s.loss != nil {
+					s.End()
+				}
+			}
+		}
+	}
+}
+
+// failed returns the error of a session whose shell has ended.
+func (s *Session) failed() error {
+	f := s.agent.failed(s.ctx, s.ended, s.words.String())
+	f.Loss = s.loss
+	return f
 }
 
 // strip removes empty lines at the end.
@@ -92,6 +140,9 @@ func strip(lines []string) []string {
 	}
 	return lines
 }
+
+// End ends the shell at once.
+func (s *Session) End() { _ = s.cmd.Process.Kill() }
 
 // closing is how long a shell may take to end when there is nothing more to read.
 const closing = 2 * time.Second

@@ -24,7 +24,7 @@ import (
 
 const (
 	// askBudget bounds the question to a host; with it the verdict on a dead one comes within 15 s.
-	askBudget = 12 * time.Second
+	askBudget = 11 * time.Second
 	// askAtOnce bounds the agents that run at the same time.
 	askAtOnce = 128
 	// callers bounds the addresses of this host that others call.
@@ -57,8 +57,10 @@ type asked struct {
 	answers  []hosts.Answer
 	sessions []*remote.Session // nil where there is none
 	head     mpirun.Facts
-	cut      func() // ends all at once
-	close    func() // lets them end
+	took     time.Duration          // until all had answered
+	packed   func() ([]byte, error) // launch, compressed, for the hosts that lack it
+	cut      func()                 // ends all at once
+	close    func()                 // lets them end
 }
 
 // checkHosts asks the hosts of an mpirun line, where there are others than this one.
@@ -81,7 +83,8 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	for _, h := range a.answers {
 		s.hostCores[h.Name] = h.Facts.Cores
 	}
-	if s.Subcommand == "" && len(v.Report.Failed()) > 0 && !s.Opt.DropUnfit || v.Refuse || s.onlyMpi() {
+	if s.Subcommand == "" && len(v.Report.Failed()) > 0 && !s.Opt.DropUnfit || v.Refuse || s.onlyMpi() ||
+		slices.Contains(s.Opt.Skip, hosts.Copied) {
 		return nil
 	}
 	c, err := s.checkMembers(ctx, a, v.Unfit)
@@ -99,11 +102,15 @@ func (s *Start) onlyMpi() bool {
 	})
 }
 
-// addChecked adds what the hosts found together. What this host has said of itself is not said again.
+// addChecked adds what the hosts found together. What this host has said of itself is not said again, and no clock
+// that a shell has shown to be wrong.
 func (s *Start) addChecked(c hostsChecked) {
-	own := s.Local.Outcomes()
+	own, asked := s.Local.Outcomes(), s.Hosts.Outcomes()
 	for _, f := range c.report {
 		if c.self != "" && strings.HasPrefix(f.What, c.self+": ") && own[f.ID] == f.Status {
+			continue
+		}
+		if f.ID == "peer.clock" && asked["mpi.clock"] == finding.Warn {
 			continue
 		}
 		s.Hosts = append(s.Hosts, f)
@@ -204,6 +211,7 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		listener()
 		a.cut()
 	}
+	a.packed = packed()
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
 	p := &pace{began: time.Now()}
 	remote.Each(len(all)+1, askAtOnce, func(i int) {
@@ -224,6 +232,7 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		a.sessions[i], a.answers[i] = askHost(ctx, p, by, all[i].Target(), s.Mpirun.Script(question))
 		a.answers[i].Host, a.answers[i].Local = all[i], local[i]
 	})
+	a.took = time.Since(p.began)
 	return a, nil
 }
 
@@ -285,6 +294,9 @@ func askHost(ctx context.Context, p *pace, by remote.Agent, target, script strin
 		a.Failed, a.Late, a.Whole = f.Error(), f.Late, false
 		if f.Words != "" {
 			a.Failed = f.Words
+		}
+		if f.Loss != nil {
+			a.LossWay, a.LossSeen = f.Loss.Way, f.Loss.Seen
 		}
 	}
 	return session, a

@@ -1,21 +1,16 @@
 package start
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"launch/cmd/internal/companion"
@@ -32,6 +27,8 @@ import (
 const (
 	// copyBudget and togetherBudget bound a copy of launch to a host, and the check of all hosts together.
 	copyBudget, togetherBudget = 20 * time.Second, 45 * time.Second
+	// slowness is how much longer the check may take than the question to a shell, on slow machines.
+	slowness = 8
 	// meetBudget is how long the hosts wait for each other: all have answered just now.
 	meetBudget = 25 * time.Second
 	// benchBudget is for a bench besides.
@@ -52,7 +49,13 @@ type member struct {
 
 // checkMembers runs launch check on all hosts that a shell could ask and that can run launch.
 func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (hostsChecked, error) {
-	all := s.members(ctx, a, unfit)
+	limit := max(togetherBudget, slowness*a.took)
+	if s.benches() {
+		limit += benchBudget
+	}
+	late := time.AfterFunc(limit, a.cut)
+	defer late.Stop()
+	all := s.members(a, unfit)
 	members := slices.DeleteFunc(slices.Clone(all), func(m *member) bool { return m.lost != nil })
 	if len(members) == 0 || len(members) == 1 && members[0].answer.Local { // this host has checked itself
 		return s.readChecks(slices.DeleteFunc(all, func(m *member) bool { return m.lost == nil })), nil
@@ -71,12 +74,6 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 		}
 		port = int(at.Port())
 	}
-	limit := togetherBudget
-	if s.benches() {
-		limit += benchBudget
-	}
-	late := time.AfterFunc(limit, a.cut)
-	defer late.Stop()
 	remote.Each(len(members), len(members), func(i int) {
 		m := members[i]
 		m.rank = i
@@ -90,12 +87,7 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 
 // members copies launch to the hosts that lack it, and returns those where it is. A host with several names is
 // one member.
-func (s *Start) members(ctx context.Context, a asked, unfit []string) (out []*member) {
-	self, _ := os.Executable()
-	packed := sync.OnceValues(func() ([]byte, error) { return pack(self) })
-	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
-	ctx, cancel := context.WithTimeout(ctx, copyBudget)
-	defer cancel()
+func (s *Start) members(a asked, unfit []string) (out []*member) {
 	all := make([]*member, len(a.answers))
 	seen := map[string]bool{}
 	for i, h := range a.answers {
@@ -109,16 +101,10 @@ func (s *Start) members(ctx context.Context, a asked, unfit []string) (out []*me
 	}
 	meet(all)
 	remote.Each(len(all), askAtOnce, func(i int) {
-		m := all[i]
-		if m == nil || m.program != "" {
-			return
+		if m := all[i]; m != nil && m.program == "" {
+			m.program = m.answer.Facts.Tmp + "/launch"
+			m.lost = place(m, max(copyBudget, slowness*a.took), a.packed)
 		}
-		m.program = m.answer.Facts.Tmp + "/launch"
-		by := agent
-		if m.answer.Local {
-			by = remote.Agent{}
-		}
-		m.lost = place(ctx, by, m, packed)
 	})
 	return slices.DeleteFunc(all, func(m *member) bool { return m == nil })
 }
@@ -145,46 +131,6 @@ func (s *Start) reachedAt(h hosts.Answer) string {
 		return h.Facts.Calls[0].To
 	}
 	return ""
-}
-
-// pack returns a file, compressed.
-func pack(file string) ([]byte, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var b bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-	if _, err := io.Copy(z, f); err != nil {
-		return nil, err
-	}
-	err = z.Close()
-	return b.Bytes(), err
-}
-
-// place copies launch to a host.
-func place(ctx context.Context, by remote.Agent, m *member, packed func() ([]byte, error)) error {
-	to := remote.Quote(m.program)
-	if m.answer.Facts.Gzip {
-		data, err := packed()
-		if err != nil {
-			return err
-		}
-		_, err = by.Output(ctx, m.answer.Target(), "gzip -dc > "+to+" && chmod 700 "+to, bytes.NewReader(data), 1<<20)
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(self)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	_, err = by.Output(ctx, m.answer.Target(), "cat > "+to+" && chmod 700 "+to, f, 1<<20)
-	return err
 }
 
 // hostsJob is the name under which the hosts meet.
@@ -381,6 +327,20 @@ func (c *hostsChecked) lost(m *member, one memberCheck) {
 			f.What = name + ": " + f.What
 			c.report = append(c.report, f)
 		}
+		c.unfit = append(c.unfit, name)
+		return
+	}
+	f, ok := errors.AsType[*remote.Failed](m.lost)
+	switch {
+	case ok && f.Loss != nil:
+		long := hosts.LongPackets(name, f.Loss.Way, f.Loss.Seen)
+		long.What = name + ": " + long.What
+		c.report, c.unfit = append(c.report, long), append(c.unfit, name)
+		return
+	case ok && f.Late: // no start in doubt
+		c.report = append(c.report, finding.Failf("%s: launch has no result from it in time", name).Named("mpi.copy").
+			Breaking("what keeps launch there may keep the job").
+			Do("launch check   # on it, by hand\n--skip mpi.copy starts by what a shell there has answered"))
 		c.unfit = append(c.unfit, name)
 		return
 	}
