@@ -73,6 +73,7 @@ func TestDecide(t *testing.T) {
 			p.Script, p.Bare, p.Nameless = fmt.Sprint("9 bytes, sha256 0", i), "python t.py", true
 			p.Command = fmt.Sprintf("python /node%d/t.py", i)
 		}), Decision{Unfit: []int{1}, Who: "host1", Findings: finding.Report{{ID: "same.command", Status: finding.Fail,
+			Nodes:  []string{"host1"},
 			What:   `command differs: 1 of 2 nodes have "python /node0/t.py", host1 has "python /node1/t.py"`,
 			Breaks: "ranks that run different programs wait for each other's collectives",
 			Fix: "use the same command line on every node, or name the one job on all of them: --job NAME\n" +
