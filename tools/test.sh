@@ -31,7 +31,7 @@ go vet ./...
 # failed are tried once more, alone, and are named at the end.
 again=$(mktemp)
 trap 'rm -f "$again"' EXIT
-if ! timeout --kill-after 30s "$limit" go test -json "$@" ./... </dev/null | go run -C tools ./testsum -again "$again"; then
+if ! timeout --kill-after 30s "$limit" go test -timeout "$limit" -json "$@" ./... </dev/null | go run -C tools ./testsum -again "$again"; then
 	[[ -s $again ]] || exit 1
 	while read -r package name; do
 		echo "once more, alone: $package $name"

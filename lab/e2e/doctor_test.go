@@ -134,7 +134,7 @@ func blames(t *testing.T, a asked, status, rank int, hosts int) {
 }
 
 // hangs returns the warnings about a hang in a node's standard error.
-func hangs(n *node) int { return strings.Count(n.err.String(), "job.hangs") }
+func hangs(n *node) int { return strings.Count(n.err.String(), "launch: warn job.hangs") }
 
 // listening returns how many sockets a host listens on.
 func (c *cluster) listening(host int) int {
