@@ -76,7 +76,7 @@ func (run Run) environ(env []string) (out []string) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// preamble has the functions. Each answer is one write, so that calls in the background do not mix.
+// preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one write, so that calls in the background do not mix.
 const preamble = `say() { printf '%s\t%s\n' "$1" "$2"; }
 flat() { tr '\n\t\r' '   ' | cut -c1-400; }
 within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"; fi; }
@@ -87,12 +87,11 @@ launch_binary() {
 	for d in "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME"; do
 		[ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] || continue
 		t=` + "`mktemp -d \"$d/launch-XXXXXXXXXX\" 2>/dev/null`" + ` || continue
-		trap 'rm -rf "$t"' EXIT
-		trap 'exit 1' HUP INT TERM PIPE
+		launch_at_end='rm -rf "$t"'
 		printf '#!/bin/sh\nexit 0\n' > "$t/try" && chmod 700 "$t/try" && "$t/try" 2>/dev/null && { say tmp "$t"; return; }
 		say noexec "$d"
 		rm -rf "$t"
-		trap - EXIT
+		launch_at_end=
 	done
 }
 launch_room() (

@@ -15,7 +15,7 @@ import (
 func answers(t *testing.T, shell []string, run Run, ask Ask) Facts {
 	t.Helper()
 	c := exec.Command(shell[0], shell[1:]...)
-	c.Stdin = strings.NewReader(run.Script(ask))
+	c.Stdin = strings.NewReader(run.Script(ask) + "eval \"$launch_at_end\"\n")
 	c.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}
 	out, err := c.Output()
 	f, ok := ReadFacts(strings.Split(string(out), "\n"))

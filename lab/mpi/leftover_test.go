@@ -1,25 +1,52 @@
 package mpi
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 )
 
-// While launch waits for a host that does not answer, it has a shell on the others, and perhaps a copy of itself.
+// While launch waits for a host, it has a shell on the others, and perhaps a copy of itself.
 func TestNothingRemainsWhenTheHeadIsKilled(t *testing.T) {
-	t.Parallel()
-	tr := newTrial(t, "Open MPI 5.0", 3)
-	tr.drop(sick, "iif eth0")
-	tr.Hosts[1].Sh("echo sleep 2 >>/home/user/.bashrc") // so that launch is not at its end yet
-	o := tr.run(launchSide, 5*time.Second)
-	if !o.Cut {
-		t.Fatalf("launch has ended before: exit %d\n%s", o.Exit, o.Said)
-	}
-	if strings.Contains(o.Said, "a world of ") {
-		t.Error("the job has been started")
-	}
-	if left := tr.remains(grace); left != "" {
-		t.Errorf("left on the hosts:\n%s", left)
+	for name, while := range map[string]struct {
+		inject func(*trial)
+		begun  func(*trial) bool // it has got so far
+	}{
+		"a host is asked": {
+			inject: func(tr *trial) {
+				tr.drop(sick, "iif eth0")
+				tr.Hosts[1].Sh("echo sleep 2 >>/home/user/.bashrc") // so that launch is not at its end yet
+			},
+			begun: func(tr *trial) bool { return strings.Contains(tr.Hosts[1].left(), "launch") },
+		},
+		"all hosts check": {
+			inject: func(tr *trial) { tr.drop(sick, "ip saddr 10.77.0.2 "+syn) }, // they call each other for a while
+			begun:  func(tr *trial) bool { return strings.Contains(tr.Hosts[1].left(), "launch check") },
+		},
+	} {
+		t.Run(dashed(name), func(t *testing.T) {
+			t.Parallel()
+			tr := newTrial(t, "Open MPI 5.0", 3)
+			while.inject(tr)
+			ctx, kill := context.WithCancel(t.Context())
+			go func() {
+				defer kill()
+				for end := time.Now().Add(plainLimit); !while.begun(tr) && time.Now().Before(end); {
+					time.Sleep(100 * time.Millisecond)
+				}
+				time.Sleep(time.Second)
+			}()
+			o := tr.runUntil(ctx, launchSide)
+			if !o.Cut {
+				t.Fatalf("launch has ended before: exit %d\n%s", o.Exit, o.Said)
+			}
+			if strings.Contains(o.Said, "a world of ") {
+				t.Error("the job has been started")
+			}
+			if left := tr.remains(grace); left != "" {
+				t.Errorf("left on the hosts:\n%s", left)
+			}
+		})
 	}
 }

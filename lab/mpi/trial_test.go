@@ -48,14 +48,20 @@ type outcome struct {
 // run types the line on the head, after launch if that side is asked for, and waits for its end.
 func (tr *trial) run(side string, limit time.Duration) outcome {
 	tr.t.Helper()
+	ctx, cancel := context.WithTimeout(tr.t.Context(), limit)
+	defer cancel()
+	return tr.runUntil(ctx, side)
+}
+
+// runUntil is run until a context ends.
+func (tr *trial) runUntil(ctx context.Context, side string) outcome {
+	tr.t.Helper()
 	head := tr.Hosts[0]
 	line := tr.line
 	if side == launchSide {
 		head.Install(tools.launch, "launch")
 		line = append([]string{"launch"}, line...)
 	}
-	ctx, cancel := context.WithTimeout(tr.t.Context(), limit)
-	defer cancel()
 	cmd := head.As(ctx, tr.user, line...)
 	cmd.Env = append(cmd.Env, tr.env...)
 	said := &netns.Output{}

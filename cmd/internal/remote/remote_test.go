@@ -50,6 +50,44 @@ func TestASessionRunsScriptsInOneShell(t *testing.T) {
 	}
 }
 
+// A head that is killed leaves the shells without input, in the middle of a command.
+func TestARunEndsWithTheInputOfTheShell(t *testing.T) {
+	for _, shell := range []string{"sh", "bash"} {
+		s, err := Open(t.Context(), agent(t, `exec `+shell+` -c "$2"`), "h1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if _, err := s.Do("cd " + Quote(dir) + "; a=1; : >left; " + AtEnd + "='rm left'"); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Run(`echo $a; ` + Await + ` printf '%s\n' 'b  c'; cat`); strings.Join(got, ",") != "1,b  c" {
+			t.Errorf("%s: printed %q, %v", shell, got, err)
+		}
+		ended := make(chan error)
+		go func() {
+			_, err := s.Run(Await + ` sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 60'; echo no`)
+			ended <- err
+		}()
+		var pid []byte
+		for len(pid) == 0 {
+			time.Sleep(10 * time.Millisecond)
+			pid, _ = os.ReadFile(dir + "/pid")
+		}
+		_ = s.in.Close()
+		if err := <-ended; err == nil {
+			t.Errorf("%s: no error of a shell that has ended", shell)
+		}
+		if _, err := os.Stat(dir + "/left"); err == nil {
+			t.Errorf("%s: %s was not run", shell, AtEnd)
+		}
+		// Of one that has ended nobody may have asked yet.
+		if line, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline"); len(line) > 0 {
+			t.Errorf("%s: the command still runs", shell)
+		}
+	}
+}
+
 func TestWhatAStartUpFilePrintsIsKeptApart(t *testing.T) {
 	s, err := Open(t.Context(), agent(t, `echo welcome; exec sh -c "$2"`), "h1")
 	if err != nil {

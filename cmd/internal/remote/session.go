@@ -34,6 +34,13 @@ type Session struct {
 // maxLine bounds a line of a shell's output.
 const maxLine = 1 << 20
 
+// AtEnd is the variable of the shell that has the command with which it ends, also where this process was killed.
+const AtEnd = "launch_at_end"
+
+// atEnd makes the shell end what runs in the background, and then what AtEnd says.
+const atEnd = "trap '[ -z \"$launch_run\" ] || kill $launch_run 2>/dev/null; eval \"$" + AtEnd + "\"' EXIT\n" +
+	"trap 'exit 1' HUP INT TERM PIPE"
+
 // Open starts a shell on a host. ctx ends it. The error is a *Failed.
 func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	s := &Session{agent: agent, ctx: ctx, cmd: agent.command(ctx, host, "exec /bin/sh -s"), lines: make(chan string, 16),
@@ -52,7 +59,7 @@ func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	}
 	context.AfterFunc(ctx, func() { time.AfterFunc(after, func() { _ = out.Close() }) }) // a child of it may have the pipe
 	go s.read(out)
-	if s.Before, err = s.Do(""); err != nil {
+	if s.Before, err = s.Do(atEnd); err != nil {
 		return s, err
 	}
 	return s, nil
@@ -74,6 +81,17 @@ func (s *Session) read(out io.Reader) {
 func (s *Session) Do(script string) (printed []string, err error) {
 	// The shell has read all of it before a command of it runs.
 	return s.tell(fmt.Sprintf("{ :\n%s\n} </dev/null\nprintf '\\n%%s\\n' %s\n", script, s.mark), nil)
+}
+
+// Await is the function of the shell that runs a command of a script of Run.
+const Await = "launch_await"
+
+// Run is Do for commands that take a while: they end with the shell, and the shell with this process. They are words
+// after Await.
+func (s *Session) Run(script string) (printed []string, err error) {
+	return s.tell(fmt.Sprintf("{ trap 'kill $launch_child 2>/dev/null; exit 1' TERM\n"+
+		Await+"() { \"$@\" & launch_child=$!; wait $launch_child; }\n%s\nprintf '\\n%%s\\n' %s\n} </dev/null &\n"+
+		"launch_run=$!\n", script, s.mark), nil)
 }
 
 // Feed has the shell run a command that reads these bytes from its standard input, and no more. The error is a *Failed.

@@ -77,7 +77,7 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 	remote.Each(len(members), len(members), func(i int) {
 		m := members[i]
 		m.rank = i
-		m.lines, m.lost = m.Do(s.checkScript(m, token, port, len(members), i))
+		m.lines, m.lost = m.Run(s.checkScript(m, token, port, len(members), i))
 	})
 	if ctx.Err() != nil {
 		return hostsChecked{}, context.Cause(ctx)
@@ -187,9 +187,10 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		words = append(words, "--threshold", fmt.Sprintf("%s=%v", name, o.Thresholds[name]))
 	}
-	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + quoted(words) + " 2>&1\n"
+	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + remote.Await + " " + quoted(words) + " 2>&1\n"
 	if n > 1 && s.Subcommand == "" { // what the host would set
-		script += quoted(slices.Concat([]string{m.program, "env", "--json"}, place)) + " 2>/dev/null\n"
+		env := slices.Concat([]string{m.program, "env", "--json"}, place)
+		script += remote.Await + " " + quoted(env) + " 2>/dev/null\n"
 	}
 	return script
 }
