@@ -137,11 +137,16 @@ func (l Line) insteadTorchrun() []string {
 	return l.torchrunOf(each, slices.Concat([]string{script}, rest))
 }
 
-// horovodFlags are horovodrun's options without a value (horovod/runner/launch.py).
-const horovodFlags = "-h --help -v --version -cb --check-build --disable-cache --verbose --gloo --mpi --jsrun " +
-	"--elastic --reset-limit --tcp --autotune --no-autotune --hierarchical-allreduce --no-hierarchical-allreduce " +
-	"--hierarchical-allgather --no-hierarchical-allgather --timeline-mark-cycles --no-timeline-mark-cycles " +
-	"--prefix-output-with-timestamp --no-stall-check --stall-check --mpi-threads-disable --no-mpi-threads-disable"
+// horovodFlags are horovodrun's options without a value, and horovodPairs those with two (horovod/runner/launch.py,
+// 059f690); all others have one.
+const (
+	horovodFlags = "-h --help -v --version -cb --check-build --disable-cache --verbose --gloo --mpi --jsrun --tcp " +
+		"--autotune --no-autotune --hierarchical-allreduce --no-hierarchical-allreduce --hierarchical-allgather " +
+		"--no-hierarchical-allgather --timeline-mark-cycles --no-timeline-mark-cycles --no-stall-check --stall-check " +
+		"--mpi-threads-disable --no-mpi-threads-disable -prefix-timestamp --prefix-output-with-timestamp " +
+		"--log-with-timestamp --log-without-timestamp --log-hide-timestamp --no-log-hide-timestamp"
+	horovodPairs = "--blacklist-cooldown-range"
+)
 
 // insteadHorovod returns mpirun with the number of processes and the hosts of a horovodrun.
 func insteadHorovod(words []string) []string {
@@ -155,12 +160,18 @@ func insteadHorovod(words []string) []string {
 			return append(mpirun, words[i:]...)
 		case slices.Contains(strings.Fields(horovodFlags), name):
 			continue
+		case name == horovodPairs:
+			i += 2
+			continue
 		case !attached && i+1 < len(words):
 			i++
 			value = words[i]
 		}
 		if to := same[name]; to != "" {
 			mpirun = append(mpirun, to, value)
+		}
+		if name == "--mpi-args" {
+			mpirun = append(mpirun, strings.Fields(value)...)
 		}
 	}
 	return append(mpirun, "python", "train.py")

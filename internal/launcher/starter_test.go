@@ -255,6 +255,9 @@ func TestHorovodrunBecomesMpirun(t *testing.T) {
 		"horovodrun -np 4 -H a:2,b:2 python t.py -v":                          "mpirun -np 4 -H a:2,b:2 python t.py -v",
 		"horovodrun --verbose --gloo --hosts=a:1,b:1 -p 22 -np 2 python t.py": "mpirun -H a:1,b:1 -np 2 python t.py",
 		"horovodrun --hostfile h --num-proc 2 --start-timeout 9 ./a.out":      "mpirun --hostfile h -np 2 ./a.out",
+		"horovodrun -np 2 --reset-limit 3 -H a,b ./a.out":                     "mpirun -np 2 -H a,b ./a.out",
+		"horovodrun --blacklist-cooldown-range 60 300 -np 2 ./a.out 1":        "mpirun -np 2 ./a.out 1",
+		"horovodrun -np 2 --log-hide-timestamp --mpi-args=--bind-to=none ./a": "mpirun -np 2 --bind-to=none ./a",
 	} {
 		argv, once, program := parse(t, line).Instead(2)
 		if got := strings.Join(argv, " "); got != want || !once || program {
