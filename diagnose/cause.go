@@ -159,9 +159,9 @@ var meetingCauses = []Cause{
 		Source:  "keys init/ and role_info/NODE; c10d: the state's participants",
 	},
 	{
-		ID: "node.ended", depth: onTheSpot, Title: "torchrun of a node has ended",
+		ID: "node.ended", depth: onTheSpot, Title: "The command of a node has ended",
 		Sign:    "A traceback on one node; the others are silent.",
-		For:     "the node has written role_info, and holds no connection to the store any more",
+		For:     "the node has written role_info, and holds no connection to the store any more; its launch is gone",
 		Against: "a connection of it to the store exists",
 		Do:      "look at the end of the log on that node; end the job on the others and start again",
 		Source:  "key role_info/NODE, sockets of the store's process",

@@ -28,10 +28,11 @@ type rule func(*view) []claim
 
 // rules are asked in this order; among causes of one depth the earlier one is the main verdict.
 var rules = []rule{
-	(*view).processes, (*view).daemons, (*view).worlds, (*view).twins, (*view).lines, (*view).storeHolders,
-	(*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).dials,
-	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl, (*view).closed, (*view).goneRanks,
-	(*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits, (*view).idle,
+	(*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).twins, (*view).lines,
+	(*view).storeHolders, (*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes,
+	(*view).paths, (*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl,
+	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
+	(*view).idle,
 }
 
 // Judge says of each job that the scenes show whether it hangs, and why. Scenes of one host count once, the latest.

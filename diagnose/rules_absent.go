@@ -46,6 +46,34 @@ func (v *view) endedAgents() (out []claim) {
 	return out
 }
 
+// endedNodes finds nodes whose launch has left while ranks of others wait.
+func (v *view) endedNodes() (out []claim) {
+	if len(v.in(counting, keys, mesh, collective, group)) == 0 {
+		return nil
+	}
+	for _, h := range v.hosts {
+		for _, e := range h.scene.Ended {
+			if n := v.byIndex(e.Rank); n != nil && n.scene != nil || !v.hasPort(e.Port) {
+				continue
+			}
+			ranks := v.ranksOfIndex(e.Rank)
+			if len(v.starts) == 0 && v.world == len(v.seats)+len(h.scene.Ended) { // one process on each node
+				ranks = []int{e.Rank}
+			}
+			c := claimed("node.ended", verdict.Certain, fmt.Sprintf("%s has left the job; the others wait for its ranks%s",
+				e.Name, rankList(ranks))).of(ranks)
+			c.Nodes = []string{e.Name}
+			out = append(out, c.see(h.name, "launch leaves with the command, or with the machine"))
+		}
+	}
+	return out
+}
+
+// hasPort reports whether a rank of the job has this MASTER_PORT.
+func (v *view) hasPort(port int) bool {
+	return slices.ContainsFunc(v.seats, func(s *seat) bool { return number(s.proc.Env, "MASTER_PORT") == port })
+}
+
 func rankList(ranks []int) string {
 	if len(ranks) == 0 {
 		return ""

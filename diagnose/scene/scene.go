@@ -28,8 +28,17 @@ type Scene struct {
 	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
 	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
+	// Ended are other nodes of the job whose launch has left.
+	Ended []Ended `json:"ended,omitempty"`
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
+}
+
+// Ended is a node whose launch has left: with the command, or with the machine.
+type Ended struct {
+	Name string `json:"name"` // "node 1 gpu-07 (10.0.0.7)"
+	Rank int    `json:"rank"` // node rank
+	Port int    `json:"port"` // MASTER_PORT of the job
 }
 
 // Gap is evidence that could not be had.

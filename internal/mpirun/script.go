@@ -76,7 +76,8 @@ func (run Run) environ(env []string) (out []string) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one write, so that calls in the background do not mix.
+// preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one
+// write, so that calls in the background do not mix.
 const preamble = `say() { printf '%s\t%s\n' "$1" "$2"; }
 flat() { tr '\n\t\r' '   ' | cut -c1-400; }
 within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"; fi; }

@@ -80,7 +80,8 @@ func (c *cluster) taskProlog(t *testing.T) {
 	s = c.run(t, "env", "CHECKED=1", "srun", but, "-w", "gpu01,gpu02", "-N2", "--ntasks-per-node=2", "sh", "-c",
 		"echo task on $SLURMD_NODENAME")
 	s.says(t, "sbatch --exclude=gpu02\n")
-	if why := "gpu02 is unfit: user.disk the scratch disk"; !strings.Contains(strings.Join(strings.Fields(s.out), " "), why) {
+	why, said := "gpu02 is unfit: user.disk the scratch disk", strings.Join(strings.Fields(s.out), " ")
+	if !strings.Contains(said, why) {
 		t.Errorf("it did not print %q", why)
 	}
 	if strings.Count(s.out, "task on gpu01") != 2 || strings.Contains(s.out, "task on gpu02") {

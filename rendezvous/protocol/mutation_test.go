@@ -63,6 +63,9 @@ func saw(sees func(n *Node, e Event, was bool) bool) *Table {
 // The model also finds that the guard SameEpoch or LeadLease is missing; random
 // histories rarely do.
 func TestEachMutationOfTheMachineIsFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a search in one thread: make test makes it, without the race detector")
+	}
 	whole := TableOf(Rules())
 	for name, m := range map[string]struct {
 		table   *Table
@@ -105,7 +108,7 @@ func TestEachMutationOfTheMachineIsFound(t *testing.T) {
 		"no turn after an answer": {mutated(Survey, func(n *Node, e Event) { n.phase = Leading }), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, _, n := explore(200_000, m.table, m.without)
+			found, _, n := explore(1_000_000, m.table, m.without)
 			if found == nil {
 				t.Fatal("no history finds it")
 			}

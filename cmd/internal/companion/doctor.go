@@ -184,6 +184,11 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 			s, err := d.ask(ctx, n)
 			mu.Lock()
 			defer mu.Unlock()
+			// A node that has left has no address. One that refuses is there, and its companion is not.
+			if !n.Addr.IsValid() || sidechannel.CauseOf(err) == sidechannel.Refused {
+				silent.Ended = append(silent.Ended, scene.Ended{Name: n.Name, Rank: n.Rank, Port: d.world.Load().Master.Port})
+				return
+			}
 			if err != nil {
 				silent.Gaps = append(silent.Gaps, scene.Gap{What: n.Name + " (node rank " + fmt.Sprint(n.Rank) + ")",
 					Why: "its launch does not answer: " + err.Error()})
@@ -193,7 +198,7 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 		})
 	}
 	wg.Wait()
-	if len(silent.Gaps) > 0 {
+	if len(silent.Gaps)+len(silent.Ended) > 0 {
 		out = append(out, silent)
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -288,14 +289,22 @@ func TestOnlyTheJobsNodesAreShown(t *testing.T) {
 	}
 }
 
-func TestANodeThatDoesNotAnswerIsAGap(t *testing.T) {
+// A node without an answer is a gap; where its companion is gone, it has left.
+func TestANodeThatDoesNotAnswer(t *testing.T) {
 	_, n := nodeOf(t, "", lo, rendezvous.Partner{Addr: lo})
-	gone := rendezvous.Partner{Name: "host7", Rank: 7, ID: "id", Addr: lo, Peer: 1}
-	d, _ := nodeOf(t, "", lo, n, gone)
+	refuses := rendezvous.Partner{Name: "host7", Rank: 7, ID: "id", Addr: lo, Peer: 1}
+	left := rendezvous.Partner{Name: "host8", Rank: 8}
+	odd := n
+	odd.Name, odd.Rank, odd.ID = "host9", 9, "another"
+	d, _ := nodeOf(t, "", lo, n, refuses, left, odd)
 	got := d.consult(t.Context())
-	if len(got) != 2 || got[0].Host != "host0" || len(got[1].Gaps) != 1 ||
-		got[1].Gaps[0].What != "host7 (node rank 7)" {
-		t.Errorf("%+v", got)
+	if len(got) != 2 || got[0].Host != "host0" || len(got[1].Gaps) != 1 || got[1].Gaps[0].What != "host9 (node rank 9)" {
+		t.Fatalf("%+v", got)
+	}
+	slices.SortFunc(got[1].Ended, func(a, b scene.Ended) int { return a.Rank - b.Rank })
+	want := []scene.Ended{{Name: "host7", Rank: 7}, {Name: "host8", Rank: 8}}
+	if diff := cmp.Diff(want, got[1].Ended); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, s := range got {
 		if err := s.Sound(); err != nil {

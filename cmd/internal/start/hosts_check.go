@@ -187,7 +187,8 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		words = append(words, "--threshold", fmt.Sprintf("%s=%v", name, o.Thresholds[name]))
 	}
-	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" + remote.Await + " " + quoted(words) + " 2>&1\n"
+	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" +
+		remote.Await + " " + quoted(words) + " 2>&1\n"
 	if n > 1 && s.Subcommand == "" { // what the host would set
 		env := slices.Concat([]string{m.program, "env", "--json"}, place)
 		script += remote.Await + " " + quoted(env) + " 2>/dev/null\n"
