@@ -105,10 +105,28 @@ func (r *reader) daemon() {
 	}
 	r.run.Daemon = name
 	prefix, ok := r.option("prefix")
-	if _, no := r.option("noprefix"); !ok && !no && path.IsAbs(typed) {
-		prefix = path.Dir(path.Dir(typed))
+	if _, no := r.option("noprefix"); !ok && !no {
+		prefix = r.installed(typed)
 	}
 	if r.run.Prefix = prefix; prefix != "" && !strings.Contains(name, "/") {
 		r.run.Daemon = path.Join(prefix, "bin", name)
 	}
+}
+
+// installed returns the directory that Open MPI passes on to the other hosts: that of a starter typed with its whole
+// path. Open MPI 5's mpirun starts its prterun with the whole path (ompi/tools/mpirun/main.c).
+func (r *reader) installed(typed string) string {
+	name := path.Base(typed)
+	from, _ := r.variable("OPAL_PREFIX")
+	switch prterun, _ := r.variable("OMPI_PRTERUN"); {
+	case path.IsAbs(typed):
+		return path.Dir(path.Dir(typed))
+	case r.Line.MPI != "openmpi5" || name != "mpirun" && name != "mpiexec" || prterun != "":
+		return ""
+	case from != "":
+		return from
+	case path.IsAbs(r.Binary):
+		return path.Dir(path.Dir(r.Binary))
+	}
+	return ""
 }

@@ -143,3 +143,30 @@ func TestSlots(t *testing.T) {
 		t.Error("a host without slots has what its cores are")
 	}
 }
+
+// Open MPI 4 looks its daemon up in the PATH there, unless it is typed with its path. Open MPI 5's mpirun always says
+// where it is installed.
+func TestTheDaemonOnTheOtherHosts(t *testing.T) {
+	const mpi4, mpi5 = "openmpi4", "openmpi5"
+	for _, tt := range []struct {
+		mpi  string
+		env  []string
+		argv string
+		want string
+	}{
+		{mpi4, nil, "mpirun ./a", "orted"},
+		{mpi4, nil, "/opt/mpi/bin/mpirun ./a", "/opt/mpi/bin/orted"},
+		{mpi4, nil, "mpirun --prefix /p ./a", "/p/bin/orted"},
+		{mpi5, nil, "mpirun ./a", "/opt/mpi/bin/prted"},
+		{mpi5, nil, "mpiexec ./a", "/opt/mpi/bin/prted"},
+		{mpi5, []string{"OPAL_PREFIX=/moved"}, "mpirun ./a", "/moved/bin/prted"},
+		{mpi5, []string{"OMPI_PRTERUN=prterun"}, "mpirun ./a", "prted"},
+		{mpi5, nil, "mpirun --noprefix ./a", "prted"},
+		{mpi5, nil, "prterun ./a", "prted"},
+		{mpi5, nil, "/x/bin/prterun ./a", "/x/bin/prted"},
+	} {
+		if got := read(t, tt.mpi, tt.env, strings.Fields(tt.argv)...).Daemon; got != tt.want {
+			t.Errorf("%v %s: %q, want %q", tt.env, tt.argv, got, tt.want)
+		}
+	}
+}

@@ -218,13 +218,13 @@ func healthyLines() []start {
 		{name: "an agent of the user", set: func(tr *trial) {
 			tr.Hosts[0].Sh("printf '#!/bin/sh\\nexec ssh -q -o BatchMode=yes \"$@\"\\n' >/usr/local/bin/agent; " +
 				"chmod 755 /usr/local/bin/agent")
-			switch {
+			switch { // Open MPI's daemons do not stay where the agent has another name than ssh or rsh
 			case tr.MPI.mpich():
 				tr.flags("-bootstrap-exec", "/usr/local/bin/agent")
 			case tr.MPI.Daemon == "orted":
-				tr.flags("--mca", "plm_rsh_agent", "agent")
+				tr.flags("--mca", "plm_rsh_agent", "ssh -q")
 			default:
-				tr.flags("--prtemca", "plm_ssh_agent", "agent")
+				tr.flags("--prtemca", "plm_ssh_agent", "ssh -q")
 			}
 		}},
 		{name: "one rank a host", set: func(tr *trial) {
