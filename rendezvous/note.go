@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	// nodes read why, and do not wait for a store: the nodes of one job join within
 	// seconds of each other.
 	Linger = 10 * time.Second
+	// lonely is how long the store stays up after its host has given up the job, but the others have not, and no node
+	// comes: those that wait try again within two pauses.
+	lonely = 2*protocol.RetryMax + 2*time.Second
 )
 
 // WriteNote writes a note for the nodes that wait, or join within a minute. It
@@ -77,6 +81,33 @@ func AwaitReaders(ctx context.Context, cli *clientv3.Client, job, me string, oth
 				maps.DeleteFunc(here, func(_ string, waits bool) bool { return !waits })
 			}
 			if len(joined) >= others && len(here) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// AwaitTold waits until the other nodes of a job, which wait on, have joined at an embedded store and read the note of
+// this node there: for as long as ctx, and not long where no node comes. me is this node's name.
+func AwaitTold(ctx context.Context, cli *clientv3.Client, job, me string, others int) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	alone := time.AfterFunc(lonely, cancel)
+	defer alone.Stop()
+	k := protocol.KeysOf(job)
+	for r := range cli.Watch(ctx, k.Root, clientv3.WithPrefix(), clientv3.WithRev(1)) {
+		for _, e := range r.Events {
+			if e.Type != clientv3.EventTypePut {
+				continue
+			}
+			key := string(e.Kv.Key)
+			if strings.HasPrefix(key, k.Members) {
+				alone.Stop()
+			}
+			p, ok := decoded[protocol.Report](e.Kv.Value)
+			if key == k.Progress && ok && p.Joined >= others &&
+				slices.ContainsFunc(p.Unfit, func(n Note) bool { return n.Name == me }) {
+				awaits(ctx, nil, lastWords)
 				return
 			}
 		}

@@ -85,6 +85,9 @@ const (
 	Broken, Late, Gone, Failed      = protocol.Broken, protocol.Late, protocol.Gone, protocol.Failed
 )
 
+// TimeUp is why a node leaves whose time ran out; see protocol.TimeUp.
+const TimeUp = protocol.TimeUp
+
 // The errors of the protocol; package protocol describes each.
 var (
 	ErrUnreachable = protocol.ErrUnreachable

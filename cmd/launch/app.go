@@ -93,7 +93,7 @@ func (a *app) dispatch(args []string) int {
 		if status, ok := err.(ended); ok {
 			return int(status)
 		}
-		return a.Fail(err, nil)
+		return a.refuse(rest, err)
 	}
 	return 0
 }

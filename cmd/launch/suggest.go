@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"maps"
 	"os/exec"
 	"regexp"
@@ -34,6 +37,24 @@ func (a *app) usageError(_ *cli.Context, err error, _ bool) error {
 		e.What = fmt.Sprintf("--%s needs a value", strings.TrimLeft(name, "-"))
 	}
 	return e
+}
+
+// refuse prints why a line is refused, and returns the exit status. The other nodes of a start learn it, too.
+func (a *app) refuse(argv []string, err error) int {
+	if a.Subcommand != "" {
+		return a.Fail(err, nil)
+	}
+	set := flag.NewFlagSet("launch", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range a.startFlags() {
+		_ = f.Apply(set) // of a variable with an invalid value
+	}
+	for left := a.own; len(left) > 0; left = set.Args() { // what follows an invalid flag counts
+		if set.Parse(left) == nil {
+			break
+		}
+	}
+	return a.Excuse(context.Background(), argv, err)
 }
 
 // badValue returns the error for an invalid value, with a valid one for a flag of its type.

@@ -37,15 +37,40 @@ type resolver struct {
 	sched scheduler
 	tasks tasks // Size 0: launch runs once on each node
 	job   Job
+	loose bool // what contradicts the rest is left out
 
 	perMachines string // the number of machines in accelerate's configuration file
 }
 
+// Known returns what can be known of the job and of this node's place in it although Resolve fails. The mistake may be
+// the command itself, or its first word, as the value of a flag that launch does not know.
+func Known(in Input) Job {
+	if !knownAs(claim(in.Flags.As)) {
+		in.Flags.As = setting.Value[string]{}
+	}
+	lines := [][]string{in.Argv, in.Argv[min(1, len(in.Argv)):], {"true"}}
+	var j Job
+	for _, in.Argv = range lines {
+		if j, _ = attempt(in, true); j.Several() {
+			break
+		}
+	}
+	return j
+}
+
 // Resolve returns the job and this node's place in it. It reads nothing but the files of in.Root.
 // The error is an *exit.Error; with it the Job has the tasks and the notes so far.
-func Resolve(in Input) (Job, error) {
+func Resolve(in Input) (Job, error) { return attempt(in, false) }
+
+// knownAs reports whether a value of --as is one that launch knows.
+func knownAs(as claim) bool {
+	return !as.Set || as.V == string(launcher.Torchrun) || as.V == string(launcher.Program)
+}
+
+// attempt is Resolve; loose goes on after what Resolve refuses.
+func attempt(in Input, loose bool) (Job, error) {
 	as := claim(in.Flags.As)
-	if as.Set && as.V != string(launcher.Torchrun) && as.V != string(launcher.Program) {
+	if !knownAs(as) {
 		return Job{}, as.refuse("--as torchrun", "launch knows torchrun and program")
 	}
 	argv := in.Argv
@@ -56,11 +81,11 @@ func Resolve(in Input) (Job, error) {
 	if err != nil {
 		return Job{}, err
 	}
-	r := &resolver{in: in, line: line, own: toMap(in.Env), env: toMap(line.Environ(in.Env))}
+	r := &resolver{in: in, line: line, loose: loose, own: toMap(in.Env), env: toMap(line.Environ(in.Env))}
 	r.job.MPI = r.whichMPI()
 	r.line = line.Of(r.job.MPI)
 	r.job.Line = r.line
-	if err := r.misplaced(); err != nil {
+	if err := r.misplaced(); err != nil && !loose {
 		return Job{}, err
 	}
 	for _, n := range line.Notes {
@@ -88,7 +113,7 @@ func (r *resolver) identity() error {
 	}
 	steps := []func() error{r.accelerate, r.nodes, r.spread, r.index, r.first, r.program, r.ports, r.store, r.wait}
 	for _, step := range steps {
-		if err := step(); err != nil {
+		if err := step(); err != nil && !r.loose {
 			return err
 		}
 	}

@@ -95,7 +95,26 @@ func jobFaults() []fault {
 			tr.sick.flags = []string{"--node-rank", "1"}
 			tr.sick.late = time.Second
 		},
-		want: []string{"73 node", "wait conflict"},
+		want: []string{"73 node", "66 is unfit: node rank 1 is taken"},
+	}, {
+		group: "job", name: "an option is misspelt on one node", ci: true,
+		inject: func(tr *trial) { tr.sick.flags = []string{"--restart", "1"} },
+		want:   []string{"66 is unfit: unknown flag --restart"},
+	}, {
+		group: "job", name: "an option is misspelt on the store host",
+		inject: func(tr *trial) {
+			tr.sick = tr.hosts[0]
+			tr.sick.flags = []string{"--restart", "1"}
+		},
+		want: []string{"66 which hosts the store, is unfit: unknown flag --restart"},
+	}, {
+		group: "job", name: "the script is missing on the store host, and the others wait", sizes: []int{3},
+		inject: func(tr *trial) {
+			tr.each(func(h *host) { h.flags = []string{"--fail-fast=false"} })
+			tr.sick = tr.hosts[0]
+			tr.sick.Prepare = append(tr.sick.Prepare, "mount -t tmpfs none "+filepath.Dir(tools.script))
+		},
+		want: []string{"75 which hosts the store, is unfit: command.script"},
 	}, {
 		group: "job", name: "NODE_RANK=0 is exported on every node", ci: true, shared: true, sizes: []int{2, 3},
 		inject: func(tr *trial) { tr.each(func(h *host) { h.env = append(h.env, "NODE_RANK=0") }) },

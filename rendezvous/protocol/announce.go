@@ -52,9 +52,11 @@ func (n *Node) attendance() Attendance {
 		have[i] = m.Member
 	}
 	left := n.leavers(have)
+	waited, gone := n.timedOut(have, left)
 	a := Attendance{
 		Joined: len(have), Want: n.ep.Size, Min: n.ep.Min,
-		Here: names(have[:min(few, len(have))]), Left: left[max(0, len(left)-few):],
+		Here: names(have[:min(few, len(have))]), Left: gone[max(0, len(gone)-few):],
+		Waited: waited[max(0, len(waited)-few):], Over: len(waited),
 	}
 	a.Unfit, a.More = n.unfitNow()
 	if n.self.Spares == 0 { // else any node may take any place
@@ -71,6 +73,26 @@ func (n *Node) leavers(have []Member) []Member {
 	return slices.SortedFunc(maps.Values(n.left), func(a, b Member) int {
 		return cmp.Or(a.Index-b.Index, a.Since.Compare(b.Since))
 	})
+}
+
+// timedOut divides the nodes that left into those whose time ran out and the others. One of the first that has no index
+// may have joined again, by another start on its host.
+func (n *Node) timedOut(have, left []Member) (waited, gone []Member) {
+	here := map[string]time.Time{}
+	for _, m := range have {
+		if name := m.Name(); m.Since.After(here[name]) {
+			here[name] = m.Since
+		}
+	}
+	for _, m := range left {
+		switch {
+		case m.Left != TimeUp:
+			gone = append(gone, m)
+		case !here[m.Name()].After(m.Since.Add(m.Patience)):
+			waited = append(waited, m)
+		}
+	}
+	return waited, gone
 }
 
 // noted is a note as the leader holds it.
@@ -142,6 +164,9 @@ func (n *Node) unfitNow() (last []Note, more int) {
 	for _, m := range l.members {
 		if waits(m) {
 			key := n.k.Note(m.Index, shortened(m.Name(), NoteName))
+			joined[key] = max(joined[key], m.create)
+			m.Index = -1 // a note about its index is of its host alone
+			key = n.k.Note(-1, shortened(m.Name(), NoteName))
 			joined[key] = max(joined[key], m.create)
 		}
 	}

@@ -65,8 +65,10 @@ func (n *Note) Clean() { clean(&n.Name, &n.Text) }
 // Clean makes the texts of a report printable.
 func (r *Report) Clean() {
 	cleanAll(r.Here)
-	for i := range r.Left {
-		r.Left[i].Clean()
+	for _, all := range [][]Member{r.Left, r.Waited} {
+		for i := range all {
+			all[i].Clean()
+		}
 	}
 	for i := range r.Unfit {
 		r.Unfit[i].Clean()

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -15,7 +16,7 @@ func (n *Node) snapshot(kvs []KV) {
 		case n.k.Conflict, n.k.Late:
 		case n.k.Progress:
 			p, _ := kv.Value.(Report)
-			for _, m := range p.Left {
+			for _, m := range slices.Concat(p.Left, p.Waited) {
 				n.reported[m.ID] = true
 			}
 		default:
@@ -131,7 +132,7 @@ func (n *Node) hearProgress(kv KV) {
 		n.seen, n.final = &p.Attendance, p.Final
 	}
 	n.unfit = unfit{n.ep.N, p.Unfit, p.More}
-	for _, m := range p.Left {
+	for _, m := range slices.Concat(p.Left, p.Waited) {
 		n.departed(m)
 	}
 	if fresh := n.unreported(p.Unfit); len(fresh) > 0 {

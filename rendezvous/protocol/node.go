@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -261,6 +262,8 @@ func (n *Node) lastKnown(err error) error {
 		return &DuplicateError{Self: n.self, Holder: *n.rival}
 	case len(n.running) > 0:
 		return &MissingError{Attendance: Attendance{Want: n.self.Size, Min: n.self.Min}, Running: some(n.running)}
+	case !n.Up() && n.seen != nil && slices.ContainsFunc(n.seen.Unfit, func(note Note) bool { return note.First }):
+		return &MissingError{Attendance: *n.seen} // the host has said why it does not host the store
 	case !n.Up() && n.trouble != nil:
 		err = n.trouble
 	}

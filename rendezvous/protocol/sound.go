@@ -64,5 +64,5 @@ func (r Report) Sound() bool {
 			return false
 		}
 	}
-	return len(r.Unfit) <= few && len(r.Left) <= few && len(r.Here) <= few
+	return len(r.Unfit) <= few && len(r.Left) <= few && len(r.Waited) <= few && number(r.Over) && len(r.Here) <= few
 }

@@ -270,7 +270,7 @@ func (n *Node) result(e Event) {
 // the nonce remains when the lease is given back.
 func (n *Node) giveUp(e Event) {
 	self, result := n.self, n.k.Result(n.joined.N, e.Name)
-	self.Left = "its time ran out"
+	self.Left = TimeUp
 	n.ask(Action{Kind: Withdraw, Last: true, Name: e.Name, Err: e.Err, epoch: n.joined,
 		If: []Cond{{Guard: NoResult, Of: Create, Key: result, Is: '='}},
 		Then: []Op{{Do: Put, Key: n.k.Quit(n.joined.Nonce), Value: []byte(self.ID)},

@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -176,8 +177,22 @@ type Attendance struct {
 	Here    []string `json:"here,omitempty"`    // the names of the first few of them
 	Missing []int    `json:"missing,omitempty"` // the first few free indexes, where indexes are used
 	Left    []Member `json:"left,omitempty"`    // the last few that joined and left; Left of each says why
+	Waited  []Member `json:"waited,omitempty"`  // the last few that joined and waited until their time ran out
+	Over    int      `json:"over,omitempty"`    // how many did
 	Unfit   []Note   `json:"unfit,omitempty"`   // the last few that have reported that they are unfit
 	More    int      `json:"more,omitempty"`    // how many others have reported so
+}
+
+// TimeUp is why a node leaves whose time ran out.
+const TimeUp = "its --join-timeout ran out"
+
+// Total returns the attendance with the nodes that waited until their time ran out among those that have joined:
+// each node reports the same at its end, no matter which of them ends first.
+func (a Attendance) Total() Attendance {
+	a.Joined += a.Over
+	a.Here = slices.Sorted(slices.Values(append(slices.Clone(a.Here), names(a.Waited)...)))
+	a.Here, a.Waited, a.Over = a.Here[:min(few, len(a.Here))], nil, 0
+	return a
 }
 
 // Report is the value of c/progress.
@@ -203,6 +218,8 @@ type Note struct {
 	Name  string `json:"name"`  // of the node, as Member.Name has it
 	Index int    `json:"index"` // -1: none
 	Text  string `json:"text"`  // which check failed, and what it saw
+	// First: it is the node that hosts the store, for which the others wait.
+	First bool `json:"first,omitempty"`
 }
 
 // Limits of a note's name and text, in characters: each node that waits reads a few.

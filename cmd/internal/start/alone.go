@@ -73,6 +73,16 @@ func numbered(from string) string {
 	return fmt.Sprintf("if %s is exported alike on every node, unset %s on all: ranks then go by arrival", from, unset)
 }
 
+// twinError is the error of a node whose rank another node has, with where it is from.
+type twinError struct {
+	*rendezvous.DuplicateError
+	known *exit.Error
+}
+
+func (e *twinError) Error() string { return e.known.What }
+
+func (e *twinError) Unwrap() []error { return []error{e.known, e.DuplicateError} }
+
 // numberedTwice adds to the error of a node whose rank another node has where both have it from.
 func (s *Start) numberedTwice(err error) error {
 	e, duplicate := errors.AsType[*rendezvous.DuplicateError](err)
@@ -80,7 +90,7 @@ func (s *Start) numberedTwice(err error) error {
 	from := s.Job.Index.From.Name
 	switch {
 	case duplicate:
-		return exit.Errorf(exit.Duplicate, "%v (from %s)", e, from).Do("%s", numbered(from))
+		return &twinError{e, exit.Errorf(exit.Duplicate, "%v (from %s)", e, from).Do("%s", numbered(from))}
 	case superseded && newer.Newer.Machine != newer.Self.Machine:
 		return exit.Errorf(exit.Duplicate, "%v (from %s)", newer, from).
 			Do("%s\nif that node replaces this one, there is nothing to do here", numbered(from))

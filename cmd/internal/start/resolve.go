@@ -98,15 +98,20 @@ func (s *Start) resolve(ctx context.Context) error {
 	return err
 }
 
-// ResolveJob fills in this node's place in the job, and the job.
-func (s *Start) ResolveJob() error {
+// jobInput returns what the job is resolved from.
+func (s *Start) jobInput() job.Input {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
-	var err error
-	s.Job, err = job.Resolve(job.Input{
+	return job.Input{
 		Subcommand: s.Subcommand, Argv: s.argv, Own: s.Flags, Flags: s.Opt.Flags, Env: handoff.Environ(),
 		Root: s.root(), Home: homeDir(), Dir: dir, Hostname: host,
-	})
+	}
+}
+
+// ResolveJob fills in this node's place in the job, and the job.
+func (s *Start) ResolveJob() error {
+	var err error
+	s.Job, err = job.Resolve(s.jobInput())
 	if err == nil {
 		s.UI.Know(s.Job.ID.V, -1)
 	}

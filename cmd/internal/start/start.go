@@ -62,6 +62,7 @@ type Start struct {
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
 	twins      bool // another node has this node's rank
+	told       bool // the other nodes know that this one has left
 
 	// of an mpirun line: the unfit hosts, and what all found together
 	unfitHosts []string
@@ -150,6 +151,7 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 		err = s.Hint(err, s.argv[0])
 	}
 	status := s.Fail(err, sig)
+	s.excuse(ctx, err) // a person reads the error meanwhile
 	s.failTasks(Failure(err, sig))
 	return status
 }

@@ -90,7 +90,11 @@ func Unfit(notes []rendezvous.Note, more int) string {
 		if names[n.Text] == nil {
 			texts = append(texts, n.Text)
 		}
-		names[n.Text] = append(names[n.Text], n.Name)
+		name := n.Name
+		if n.First {
+			name += ", which hosts the store,"
+		}
+		names[n.Text] = append(names[n.Text], name)
 	}
 	for _, text := range texts {
 		are := "are"
