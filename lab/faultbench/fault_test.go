@@ -19,7 +19,7 @@ type fault struct {
 
 	// want are IDs of findings each of which names the cause. An entry with a
 	// space is an exit status and a part of the error's text, "75 missing", or the
-	// kind of a wait line, "wait conflict", or "note" and a part of its text.
+	// kind of a wait line, "wait conflict", or "note" and a part of its text; "fail ID" and a part of its text.
 	want []string
 	// runs: the job must start, since it may work.
 	runs bool
@@ -125,6 +125,9 @@ func (f fault) cause(s starts.Said) bool {
 		}
 		if part, ok := strings.CutPrefix(w, "note "); ok {
 			return s.Type == "note" && strings.Contains(s.Text, part)
+		}
+		if said := strings.SplitN(w, " ", 3); len(said) == 3 && (said[0] == "warn" || said[0] == "fail") {
+			return s.Type == "finding" && string(s.Status) == said[0] && s.ID == said[1] && strings.Contains(s.What, said[2])
 		}
 		if code, part, ok := strings.Cut(w, " "); ok {
 			return s.Type == "error" && fmt.Sprint(s.Code) == code && strings.Contains(s.What, part)

@@ -2,8 +2,11 @@ package faultbench
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"testing"
 )
 
 // gpuFaults returns faults in the answers of NVML on the sick host.
@@ -85,6 +88,10 @@ func gpuFaults() []fault {
 			want: []string{"same.gpu.memory"}},
 		{name: "another driver", runs: true, inject: nvml("nvmlSystemGetDriverVersion = 560.35.03"),
 			want: []string{"same.driver"}},
+		{name: "two containers of one machine have one host name", runs: true, inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.sick.bootAs(tr.t, tr.hosts[0])
+		}, want: []string{"warn same.hostid 2 containers of one machine have one host name"}},
 		{name: "a driver too old for torch's CUDA", inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.each(func(h *host) { h.venv(tr, "2.9.0+cu128", "12.8", "2.27.5") })
@@ -98,6 +105,18 @@ func gpuFaults() []fault {
 		}
 	}
 	return all
+}
+
+// bootAs gives a host the boot id of another: both run on one machine, with networks of their own.
+func (h *host) bootAs(t testing.TB, o *host) {
+	t.Helper()
+	id, err := os.ReadFile(filepath.Join(o.Dir(), "boot_id"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(h.Dir(), "boot_id"), id, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // onSwitches gives a host older GPUs on NVSwitches, and a libcuda that starts with an error.

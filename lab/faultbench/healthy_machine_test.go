@@ -45,6 +45,12 @@ func machineOddities() []oddity {
 			s.equip(onIB)
 			s.each(func(h *host) { h.onSwitches(s.trial, 0) })
 		}},
+		{name: "containers of one machine, with host names of their own", takes: "machine", needs: compiler(),
+			make: func(s *healthy) {
+				s.equip(onIB)
+				s.naming.own = "short"
+				s.each(func(h *host) { h.bootAs(s.t, s.hosts[0]) })
+			}},
 		{name: "a decoy HCA next to the rails", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(one(s, onIB, onRoCE))
 			card := one(s, cards...)

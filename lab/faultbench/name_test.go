@@ -75,6 +75,13 @@ func peerNameFaults() []fault {
 		},
 		want: []string{"peer.name"},
 	}, {
+		group: "names", name: "two nodes have one host name", ci: true, sizes: []int{3, 5}, runs: true,
+		inject: func(tr *trial) {
+			tr.named()
+			tr.sick.wrap[len(tr.sick.wrap)-1] = tr.hosts[1].Name
+		},
+		want: []string{"warn peer.name nodes have the host name host1"},
+	}, {
 		group: "names", name: "an old address of another node in one hosts file", runs: true,
 		inject: func(tr *trial) {
 			tr.named()

@@ -107,6 +107,19 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.beside"}, real: "NVML's answers come from a file",
 	}, {
+		group: "reach", name: "two nodes have one address on the network of NCCL", ci: true,
+		inject: func(tr *trial) {
+			tr.equip(onIB)
+			for i, h := range tr.hosts {
+				if h == tr.sick {
+					i = 0
+				}
+				h.NIC("data0", fmt.Sprintf("10.88.0.%d/24", i+1))
+				h.env = append(h.env, "NCCL_SOCKET_IFNAME=data0")
+			}
+		},
+		want: []string{"fail peer.beside have the address 10.88.0.1"}, real: "NVML's answers come from a file",
+	}, {
 		group: "reach", name: "a firewall drops the port of the job's own store", ci: true,
 		inject: func(tr *trial) { tr.sick = tr.hosts[0]; tr.sick.shut("29500-29599 drop") },
 		want:   []string{"peer.port"},

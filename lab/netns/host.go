@@ -49,7 +49,7 @@ func (h *Host) setUp(hosts string) {
 	for name, text := range map[string]string{"hosts": hosts, "resolv.conf": "# no name server\n"} {
 		h.write(filepath.Join(etc, name), text)
 	}
-	h.write(filepath.Join(h.dir, "boot_id"), fmt.Sprintf("%s-%s\n", l.name, h.Name))
+	h.write(filepath.Join(h.dir, "boot_id"), fmt.Sprintf("%s-%s\n", h.Name, l.name)) // machines differ at its beginning
 	for _, d := range []string{"shm", "tmp", "home"} {
 		if err := os.MkdirAll(filepath.Join(h.dir, d), 0o777); err != nil {
 			l.t.Fatal(err)

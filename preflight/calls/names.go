@@ -70,9 +70,17 @@ type Names struct {
 // check looks up the name that a node reports, and records whether it leads there.
 func (n *lookup) check(ctx context.Context, to rendezvous.Partner, reported []byte) {
 	var peer about
-	if n.Resolve == nil || json.Unmarshal(reported, &peer) != nil || peer.Host == "" ||
-		strings.EqualFold(peer.Host, n.node.Hostname) || n.node.IsLocal(to.Addr) {
-		return // an image's name that all nodes have, or another launch on this machine
+	if json.Unmarshal(reported, &peer) != nil || peer.Host == "" || n.node.IsLocal(to.Addr) {
+		return // another launch on this machine
+	}
+	if strings.EqualFold(peer.Host, n.node.Hostname) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.found.Alike = append(n.found.Alike, to.Rank)
+		return
+	}
+	if n.Resolve == nil {
+		return
 	}
 	addrs, known, mute := n.addrs(ctx, peer.Host)
 	hosts := len(addrs) > 0 && n.InHosts(peer.Host)
@@ -160,12 +168,11 @@ func (n *lookup) near(called, other netip.Addr) bool {
 
 // result returns what was found, in an order that does not depend on timing.
 func (n *lookup) result() Found {
-	if n.Resolve == nil {
-		return Found{}
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := n.found
+	slices.Sort(out.Alike)
+	out.Alike = slices.Compact(out.Alike) // a node is called at each of its addresses
 	slices.Sort(out.Known)
 	slices.Sort(out.Unknown)
 	slices.SortFunc(out.Strays, func(a, b Stray) int { return a.To - b.To })

@@ -61,6 +61,7 @@ type Found struct {
 	Unknown []int   `json:"unknown,omitempty"` // ranks whose names they deny
 	Mute    string  `json:"mute,omitempty"`    // the error, where no name server answered
 	Strays  []Stray `json:"strays,omitempty"`
+	Alike   []int   `json:"alike,omitempty"` // ranks that have this node's own name, at an address that is not here
 }
 
 // Stray is a name of another node that leads to other addresses than that node's.

@@ -19,9 +19,8 @@ type Listen struct {
 
 // otherAddress judges calls to the other addresses on which a library waits. It fails only where the
 // user's own setting names the address: a library may not use what it chooses itself.
-func (b blamed) otherAddress(posts []Post) judged {
+func (b blamed) otherAddress(w words) judged {
 	e := b.common()
-	w := wordsOf(e, posts)
 	library, typed := e.waits()
 	f := finding.Warnf("%s: %s", b.what(fmt.Sprintf("calls to the address where %s waits (%s)", library,
 		hostOf(e.call.Addr))), w.why).Named("peer.beside").
@@ -29,6 +28,10 @@ func (b blamed) otherAddress(posts []Post) judged {
 			library).
 		Do("set %s_SOCKET_IFNAME to the interface of %s on that node, or open that network between the nodes",
 			strings.ToUpper(library), e.to.Name)
+	if w.several {
+		f.What = fmt.Sprintf("%s, where %s waits", w.why, library)
+		f.Fix = w.fix
+	}
 	if !typed {
 		return judged{Finding: b.see(f)}
 	}

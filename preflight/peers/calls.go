@@ -83,7 +83,12 @@ func compareCalls(posts []Post) (out []judged) {
 	}
 	if len(out) == 0 { // otherwise the closed path is reported already
 		for _, b := range causes(also, len(posts), failed) {
-			out = append(out, b.otherAddress(posts))
+			w := wordsOf(b.common(), posts)
+			if _, known := shared[w.why]; w.several && known {
+				continue
+			}
+			shared[w.why] = len(out)
+			out = append(out, b.otherAddress(w))
 		}
 		out = append(out, closedPort(port, posts)...)
 	}
@@ -176,19 +181,19 @@ func wordsOf(e edge, posts []Post) words {
 // call to one reaches either. Nodes that share a machine may share an address.
 func twins(e edge, posts []Post) (words, bool) {
 	at := hostOf(e.call.Addr)
-	if e.call.Also || e.call.Cause == sidechannel.Token || e.to.Traits.Machine == "" {
+	if e.call.Cause == sidechannel.Token || e.to.Traits.Machine == "" {
 		return words{}, false
 	}
-	of := map[int]string{}
+	has := map[int]bool{} // by rank
 	for _, o := range edges(posts) {
-		if !o.call.Also {
-			of[o.to.Rank] = hostOf(o.call.Addr)
+		if o.call.Also == e.call.Also && hostOf(o.call.Addr) == at {
+			has[o.to.Rank] = true
 		}
 	}
 	var who []string // in rank order, so the text is the same for each of them
 	image, other, what := false, false, "machines"
 	for _, p := range posts {
-		if of[p.Rank] != at || p.Traits.Machine == "" || p.Rank != e.to.Rank && p.Traits.sameNetwork(e.to.Traits) {
+		if !has[p.Rank] || p.Traits.Machine == "" || p.Rank != e.to.Rank && p.Traits.sameNetwork(e.to.Traits) {
 			continue
 		}
 		who = append(who, p.Name)
@@ -207,6 +212,10 @@ func twins(e edge, posts []Post) (words, bool) {
 		fix: "containers with networks of their own: docker run --network host …; in Kubernetes the pods' network, " +
 			"or hostNetwork: true\n" +
 			"else give each machine its own address (ip addr), or choose another network: --addr 10.0.0.0/16"}
+	if e.call.Also {
+		w.fix = fmt.Sprintf("ip addr   # give each of them its own address in place of %s, or choose another interface", at)
+		return w, true
+	}
 	if image {
 		w.why += "; they share one /etc/machine-id, as clones of one disk do, so DHCP gives them one address"
 		w.fix = "rm /etc/machine-id /var/lib/dbus/machine-id; systemd-machine-id-setup; reboot   # on one of them"

@@ -196,6 +196,29 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 	}
 }
 
+func TestAnAddressOfTwoMachinesBesideTheNodesIsNamed(t *testing.T) {
+	all := calling(3, func(int, int, *calls.Call) {})
+	for i := range all {
+		all[i].ID, all[i].Traits.Machine = fmt.Sprintf("id%d", i), fmt.Sprintf("m%d", i)
+		at := fmt.Sprintf("10.1.0.%d", max(i, 1)) // 0 and 1 have one
+		all[i].Listens = []Listen{{Library: "Gloo", Addr: netip.MustParseAddr(at), Typed: true}}
+	}
+	for i := range all {
+		for _, c := range slices.Clone(all[i].Calls) {
+			c.Also, c.Addr = true, all[c.To].Listens[0].Addr.String()+":4000"
+			if i < 2 && c.To < 2 { // each calls itself
+				c.Other = all[i].ID
+			}
+			all[i].Calls = append(all[i].Calls, c)
+		}
+	}
+	got := compareCalls(all)
+	if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != finding.Fail ||
+		got[0].What != "2 machines have the address 10.1.0.1: host0, host1, where Gloo waits" {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
 	nodes := calling(3, func(_, to int, c *calls.Call) {
 		if to == 1 {

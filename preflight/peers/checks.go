@@ -97,9 +97,10 @@ func sameChecks() []preflight.Check {
 		Doc: "Two containers or two starts on one machine may see the same GPUs. NCCL refuses two ranks on one GPU " +
 			"(\"Duplicate GPU detected\").",
 	}}
-	out = append(out, preflight.Check{ID: "same.hostid", Title: "no two machines have the same NCCL_HOSTID",
-		Doc: "NCCL takes ranks with the same NCCL_HOSTID for those of one machine (getHostHash in its src/misc/utils.cc). " +
-			"It then refuses their GPUs as duplicates, or tries shared memory between machines."})
+	out = append(out, preflight.Check{ID: "same.hostid", Title: "NCCL takes no two machines for one",
+		Doc: "NCCL takes ranks with the same NCCL_HOSTID for those of one machine, and where none is set, ranks with the " +
+			"same host name and boot id (getHostHash in its src/misc/utils.cc). Copies of a running virtual machine have " +
+			"both in common. NCCL then refuses their GPUs as duplicates, or tries shared memory between machines."})
 	for _, r := range traitRules() {
 		out = append(out, preflight.Check{ID: r.id, Title: "all nodes have the same " + r.title,
 			Doc: sentence(r.breaks)})

@@ -251,6 +251,21 @@ func odd(gs []group) (names []string) {
 	return names
 }
 
+// repeated returns the groups of at least two posts that have one value, by rank. It costs the same for each post.
+func repeated(posts []Post, of func(Post) string) (out []group) {
+	by := map[string][]Post{}
+	for _, p := range posts {
+		by[of(p)] = append(by[of(p)], p)
+	}
+	for value, nodes := range by {
+		if value != "" && len(nodes) > 1 {
+			out = append(out, group{value: value, nodes: nodes})
+		}
+	}
+	slices.SortFunc(out, func(a, b group) int { return cmp.Compare(a.nodes[0].Rank, b.nodes[0].Rank) })
+	return out
+}
+
 // groups sorts the nodes by value: the largest group first, of equal ones that with the lowest rank.
 func groups(posts []Post, of func(Post) string) []group {
 	var gs []group

@@ -10,6 +10,7 @@ import (
 	"launch/fabric/rail"
 	"launch/internal/finding"
 	"launch/preflight"
+	"launch/preflight/calls"
 	"launch/preflight/checktest"
 )
 
@@ -44,6 +45,50 @@ func TestMachinesThatNCCLTakesForOne(t *testing.T) {
 			continue
 		}
 		if len(got) != 1 || got[0].Status != finding.Fail || !strings.Contains(got[0].What, tt.want) ||
+			!slices.Equal(got[0].unfit, tt.unfit) {
+			t.Errorf("%s: %+v, want %q and %v", name, got, tt.want, tt.unfit)
+		}
+	}
+}
+
+func TestNodesThatNCCLHashesAlike(t *testing.T) {
+	type node struct{ host, machine, net, id string }
+	nodes := func(called bool, of ...node) (out []Post) {
+		for i, n := range of {
+			p := Post{Rank: i, Name: fmt.Sprintf("n%d", i), Loads: Loads{GPU: true},
+				Traits: Traits{HostID: n.id, Machine: n.machine, Net: n.net}, Names: calls.Found{Host: n.host}}
+			if called && i > 0 && of[i-1].host == n.host {
+				p.Names.Alike = []int{i - 1}
+			}
+			out = append(out, p)
+		}
+		return out
+	}
+	a := node{"gpu", "b1", "net:[1]", ""}
+	for name, tt := range map[string]struct {
+		posts  []Post
+		status finding.Status
+		want   string
+		unfit  []int
+	}{
+		"two launches on one machine": {nodes(false, a, a), "", "", nil},
+		"names of an image":           {nodes(true, a, node{"gpu", "b2", "net:[1]", ""}), "", "", nil},
+		"each has its own id":         {nodes(true, a, node{"gpu", "b1", "net:[1]", "x"}), "", "", nil},
+		"copies of a virtual machine": {nodes(true, a, a, node{"gpu2", "b1", "net:[1]", ""}), finding.Fail,
+			"2 nodes have one host name, gpu, and one boot id: n0, n1", []int{1}},
+		"a sandbox without a boot id": {nodes(true, node{host: "gpu"}, node{host: "gpu"}), finding.Fail,
+			"and no boot id", []int{1}},
+		"containers with their own network": {nodes(true, a, node{"gpu", "b1", "net:[2]", ""}), finding.Warn,
+			"2 containers of one machine have one host name, gpu", nil},
+	} {
+		got := compareHostIDs(tt.posts)
+		if tt.want == "" {
+			if len(got) > 0 {
+				t.Errorf("%s: %+v", name, got)
+			}
+			continue
+		}
+		if len(got) != 1 || got[0].Status != tt.status || !strings.Contains(got[0].What, tt.want) ||
 			!slices.Equal(got[0].unfit, tt.unfit) {
 			t.Errorf("%s: %+v, want %q and %v", name, got, tt.want, tt.unfit)
 		}

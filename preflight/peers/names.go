@@ -15,7 +15,8 @@ import (
 // compareNames judges the names of the nodes. launch gives the job addresses, so each finding is at
 // most a warning, and a cluster in which few or no nodes have names is fine.
 func compareNames(posts []Post) []judged {
-	out := strayNames(posts)
+	out, twice := sharedNames(posts)
+	out = append(out, strayNames(posts, twice)...)
 	known, unknown := 0, 0
 	for _, p := range posts {
 		known, unknown = known+len(p.Names.Known), unknown+len(p.Names.Unknown)
@@ -38,9 +39,41 @@ func compareNames(posts []Post) []judged {
 const byName = "the job gets addresses and starts, but programs that use names (ssh, Ray, a host list, the " +
 	"command's own arguments) "
 
+// sharedNames reports host names that several machines have, and returns them. A name that all nodes have is that of
+// their image.
+func sharedNames(posts []Post) (out []judged, twice map[string]bool) {
+	twice = map[string]bool{}
+	all := repeated(posts, func(p Post) string { return p.Names.Host })
+	for _, g := range all {
+		if len(g.nodes) == len(posts) || !apart(g.nodes) {
+			continue
+		}
+		twice[g.value] = true
+		f := finding.Warnf("%d nodes have the host name %s: %s", len(g.nodes), g.value, finding.Some(namesOf(g.nodes))).
+			Named("peer.name").About(namesOf(g.nodes)).
+			Breaking("%sreach one of them only, and logs and metrics mix them", byName).
+			Do("hostnamectl set-hostname NAME   # a name of its own on each of them")
+		out = append(out, judged{Finding: f})
+	}
+	return out, twice
+}
+
+// apart reports whether nodes of one host name are different machines, or containers with networks of their own.
+func apart(alike []Post) bool {
+	for i, p := range alike {
+		for _, o := range alike[i+1:] {
+			if p.Traits.Machine != "" && o.Traits.Machine != "" && !p.Traits.sameNetwork(o.Traits) ||
+				slices.Contains(p.Names.Alike, o.Rank) || slices.Contains(o.Names.Alike, p.Rank) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // strayNames reports names that lead to another machine. An address that no node has may
 // still be right, behind a NAT: it counts only in the network of the node.
-func strayNames(posts []Post) (out []judged) {
+func strayNames(posts []Post, twice map[string]bool) (out []judged) {
 	at := map[netip.Addr]Post{}
 	for _, e := range edges(posts) {
 		if a, err := netip.ParseAddr(hostOf(e.call.Addr)); err == nil {
@@ -58,7 +91,7 @@ func strayNames(posts []Post) (out []judged) {
 		for _, s := range p.Names.Strays {
 			to, posted := nodes[s.To]
 			owner, owned := at[s.Addr]
-			if !posted || owned && owner.Rank == s.To || !owned && !s.Near && !s.Addr.IsLoopback() {
+			if !posted || twice[to.Names.Host] || owned && owner.Rank == s.To || !owned && !s.Near && !s.Addr.IsLoopback() {
 				continue
 			}
 			i := slices.IndexFunc(all, func(w *wrong) bool {

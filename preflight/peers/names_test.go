@@ -93,6 +93,21 @@ func TestNamesOfNodes(t *testing.T) {
 			n *calls.Found) {
 			n.Strays = []calls.Stray{{To: 1 - rank, Addr: at("203.0.113.7")}}
 		}, "", ""},
+		"two nodes have one name": {3, func(rank int, n *calls.Found) {
+			if rank == 2 {
+				n.Host, n.Alike = "host1", []int{1}
+			} else {
+				n.Strays = []calls.Stray{{To: 2, Addr: at("10.0.0.2"), Near: true}}
+			}
+		}, finding.Warn, "2 nodes have the host name host1: host1 (10.0.0.2), host2 (10.0.0.3)"},
+		"all nodes have one name": {3, func(rank int, n *calls.Found) {
+			n.Host, n.Alike, n.Known = "image", without(3, rank), nil
+		}, "", ""},
+		"two launches on one of three machines": {3, func(_ int, n *calls.Found) {
+			if n.Host == "host2" {
+				n.Host = "host1"
+			}
+		}, "", ""},
 		"an address that the node is called at": {2, func(rank int, n *calls.Found) {
 			n.Strays = []calls.Stray{{To: 1 - rank, Addr: at(fmt.Sprintf("10.0.0.%d", 2-rank))}}
 		}, "", ""},
