@@ -50,18 +50,50 @@ func (s Store) silence() string {
 func (s Store) dial(ctx context.Context) error {
 	var errs []error
 	for _, host := range s.hosts() {
-		c, err := dialShort(ctx, host)
-		if err == nil {
-			defer c.Close()
-			return cmp.Or(s.familiar(c), s.greet(ctx, c))
+		all := addrsOf(ctx, host)
+		share := len(all)
+		for _, at := range all {
+			c, err := dialPart(ctx, at, share)
+			share--
+			if err == nil {
+				defer c.Close()
+				return cmp.Or(s.familiar(c), s.greet(ctx, c))
+			}
+			err = reason(ctx, err)
+			if len(s.Endpoints) > 1 || len(all) > 1 {
+				err = fmt.Errorf("%s: %w", at, err)
+			}
+			errs = append(errs, err)
 		}
-		err = reason(ctx, err)
-		if len(s.Endpoints) > 1 {
-			err = fmt.Errorf("%s: %w", host, err)
-		}
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// addrsOf returns the addresses of a host and port, each with the port: a name may have one that is dead. Where none
+// is found it returns the name, whose error then counts.
+func addrsOf(ctx context.Context, at string) (out []string) {
+	host, port, err := net.SplitHostPort(at)
+	if err != nil {
+		return []string{at}
+	}
+	addrs, err := net.DefaultResolver.LookupHost(ctx, host)
+	if err != nil || len(addrs) < 2 {
+		return []string{at}
+	}
+	for _, a := range addrs {
+		out = append(out, net.JoinHostPort(a, port))
+	}
+	return out
+}
+
+// dialPart is dialShort within an equal share of the remaining time.
+func dialPart(ctx context.Context, at string, shares int) (net.Conn, error) {
+	if end, limited := ctx.Deadline(); limited && shares > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(shares))
+		defer cancel()
+	}
+	return dialShort(ctx, at)
 }
 
 // greet begins a conversation with the store and returns why it fails: gRPC retries a

@@ -101,6 +101,7 @@ func nameServer(how, addr string) error {
 	}
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
+		m.RecursionAvailable = true // else Go's resolver asks the next server for an address that is missing
 		soa, _ := dns.NewRR("lab. 30 IN SOA ns.lab. root.lab. 1 60 60 60 30")
 		name := q.Question[0].Name
 		switch is := name == "host0.lab." || name == "late.lab."; {
@@ -110,11 +111,11 @@ func nameServer(how, addr string) error {
 			m.Rcode = dns.RcodeServerFailure
 		case how == "refused":
 			m.Rcode = dns.RcodeRefused
-		case how == "nxdomain", !is, time.Since(began) < time.Duration(late)*time.Second:
+		case how == "nxdomain", !is && how != "any", time.Since(began) < time.Duration(late)*time.Second:
 			m.Rcode, m.Ns = dns.RcodeNameError, []dns.RR{soa}
 		case q.Question[0].Qtype == dns.TypeA:
 			at := "10.77.0.1"
-			if how == "other" {
+			if how == "other" || !is {
 				at = "10.77.0.99"
 			}
 			rr, _ := dns.NewRR(name + " 30 IN A " + at)

@@ -47,6 +47,9 @@ func storeOddities() []oddity {
 		// lookup of glibc takes 5 s or longer, which launch reports.
 		{name: "a slow name server", takes: "names", make: served("slow")},
 		{name: "a name server that denies AAAA", takes: "names family", make: served("denies")},
+		{name: "a name server that answers for any name", takes: "names search family", make: func(s *healthy) {
+			s.naming.dns, s.naming.own = []string{"any"}, "short"
+		}},
 		{name: "six domains to search", takes: "search", make: func(s *healthy) {
 			s.naming.search = []string{"train.svc.cluster.local", "svc.cluster.local", "cluster.local", "eu.example.com",
 				"example.com", "example.net"}
@@ -243,6 +246,7 @@ func zone(spec, addr string) error {
 			<-time.After(400 * time.Millisecond)
 		}
 		m := new(dns.Msg).SetReply(q)
+		m.RecursionAvailable = true
 		name, kind := strings.ToLower(q.Question[0].Name), dns.TypeA
 		at := slices.Clone(first.To16())
 		if first.To4() == nil {
@@ -252,6 +256,10 @@ func zone(spec, addr string) error {
 		if n, _ := fmt.Sscanf(name, "host%d.lab.", &i); n != 1 || name != fmt.Sprintf("host%d.lab.", i) ||
 			slices.Contains(how, fmt.Sprintf("lacks%d", i)) {
 			m.Rcode, m.Ns = dns.RcodeNameError, []dns.RR{soa}
+			if slices.Contains(how, "any") && q.Question[0].Qtype == dns.TypeA {
+				rr, _ := dns.NewRR(q.Question[0].Name + " 30 IN A 10.77.0.99")
+				m.Rcode, m.Ns, m.Answer = dns.RcodeSuccess, nil, []dns.RR{rr}
+			}
 		} else if at[15] += i; q.Question[0].Qtype == kind {
 			rr, _ := dns.NewRR(fmt.Sprintf("%s 30 IN %s %s", q.Question[0].Name, dns.TypeToString[kind], at))
 			m.Answer = []dns.RR{rr}

@@ -131,6 +131,31 @@ func nameFaults() []fault {
 		},
 		want: []string{"dns.servers"},
 	}, {
+		group: "names", name: "the spare name server is dead on one node", ci: true, runs: true,
+		inject: func(tr *trial) {
+			tr.byDNS("good")
+			tr.sick.Etc("resolv.conf", fmt.Sprintf("nameserver %s\nnameserver 10.77.0.250\n", tr.extra.Addr))
+		},
+		want: []string{"warn dns.servers name server 10.77.0.250 does not answer"},
+	}, {
+		group: "names", name: "one node asks a dead name server before its hosts file", runs: true,
+		inject: func(tr *trial) {
+			tr.sick.Etc("nsswitch.conf", "hosts: dns files\n")
+			tr.sick.Etc("resolv.conf", "nameserver 10.77.0.250\noptions timeout:1 attempts:1\n")
+		},
+		want: []string{"warn dns.servers name server 10.77.0.250 does not answer"},
+	}, {
+		group: "names", name: "the store's name has two addresses on one node, one of them dead", either: true,
+		inject: func(tr *trial) {
+			tr.sick.Etc("hosts", "127.0.0.1 localhost\n10.77.0.99 host0\n"+tr.hosts[0].Addr+" host0\n")
+		},
+		want: []string{"warn store.answers host0 has several addresses, and 10.77.0.99:29377 does not answer",
+			"warn store.resolves /etc/hosts has host0 more than once"},
+	}, {
+		group: "names", name: "the line has a typo, and the name server answers for any name", ci: true, shared: true,
+		inject: func(tr *trial) { tr.byDNS("any"); tr.store = "hots0.lab" },
+		want:   []string{"warn store.answers the name servers answer for any name in lab"},
+	}, {
 		group: "names", name: "two name servers disagree on one node", runs: true,
 		inject: func(tr *trial) {
 			tr.byDNS("good")

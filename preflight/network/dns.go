@@ -65,7 +65,8 @@ func toServers(in preflight.Input) []string {
 	}
 	var out []string
 	for _, host := range all {
-		if host != "" && !isAddr(host) && !isLocalName(host) && len(inHosts(in, host)) == 0 && !slices.Contains(out, host) {
+		if host != "" && !isAddr(host) && !isLocalName(host) && !slices.Contains(out, host) &&
+			(serversFirst(in) || len(inHosts(in, host)) == 0) {
 			out = append(out, host)
 		}
 	}
@@ -76,6 +77,14 @@ func toServers(in preflight.Input) []string {
 func asksServers(in preflight.Input) bool {
 	services := in.Node.System.Resolver.Services
 	return slices.Contains(services, "dns") || slices.Contains(services, "resolve")
+}
+
+// serversFirst reports whether nsswitch.conf asks name servers before it reads /etc/hosts.
+func serversFirst(in preflight.Input) bool {
+	services := in.Node.System.Resolver.Services
+	servers := slices.IndexFunc(services, func(s string) bool { return s == "dns" || s == "resolve" })
+	files := slices.Index(services, "files")
+	return servers >= 0 && servers < files
 }
 
 // surveys asks for all names at the same time.
@@ -160,6 +169,11 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 	f := finding.Warnf("name server %s", what)
 	f.Seen = finding.Map(said, saidSeen)
 	switch {
+	case len(good) == 0 && late > 0 && serversFirst(in):
+		f = f.Breaking("every lookup waits up to %d s, also of a name in /etc/hosts: nsswitch.conf asks name servers before "+
+			"it", r.Timeout*r.Attempts*len(said)).See("/etc/nsswitch.conf", "hosts: %s", strings.Join(r.Services, " "))
+		return f.Do("hosts: files dns   # in /etc/nsswitch.conf; or repair the server, or take its line out of " +
+			"/etc/resolv.conf"), true
 	case len(good) == 0 && late > 0:
 		f = f.Breaking("every lookup fails after up to %d s, and only names in /etc/hosts have an address",
 			r.Timeout*r.Attempts*len(said))
@@ -268,7 +282,8 @@ func dnsReverse(ctx context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("only node 0 needs it")
 	case !a.IsValid() || a.IsLoopback():
 		return finding.Skipf("this node's address is not known yet, or loopback")
-	case slices.ContainsFunc(in.Node.System.Hosts, func(l fabric.HostsLine) bool { return l.Addr == a }):
+	case !serversFirst(in) && slices.ContainsFunc(in.Node.System.Hosts,
+		func(l fabric.HostsLine) bool { return l.Addr == a }):
 		return finding.Skipf("%s is in /etc/hosts", a)
 	case !asksServers(in):
 		return finding.Skipf("nsswitch.conf asks no name server")

@@ -125,6 +125,14 @@ func TestNameServers(t *testing.T) {
 	in := withDNS(good)
 	in.Servers = nil
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.servers", in), "skip this run asks no name server")
+	in = withHosts(withDNS(server(replies(dns.Silent))), "10.0.0.1 host0")
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.servers", in), "skip no name of this job needs a name server")
+	in.Node.System.Resolver.Services = []string{"dns", "files"} // the name in /etc/hosts waits, too
+	got := checktest.Verdict(t, Checks(), "dns.servers", in)
+	checktest.Wants(t, got, "warn does not answer")
+	if !strings.Contains(got.Breaks, "also of a name in /etc/hosts") || !strings.Contains(got.Fix, "hosts: files dns") {
+		t.Errorf("%+v", got)
+	}
 	in = withDNS(server(replies(dns.Silent)))
 	in.Node.System.Resolver.Services = []string{"files"}
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "dns.servers", in), "skip no name of this job needs a name server")

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -94,7 +93,7 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("this run asks no name server")
 	}
 	found := each(all, func(e endpoint) (r resolved) {
-		if r.host = e.host; !isAddr(r.host) {
+		if r.endpoint = e; !isAddr(r.host) {
 			r.addrs, r.err = in.Resolve(ctx, r.host)
 		}
 		return r
@@ -135,7 +134,7 @@ func eachItself(in preflight.Input) (finding.Finding, bool) {
 
 // resolved is what the system's resolver answers for a host of the store.
 type resolved struct {
-	host  string
+	endpoint
 	addrs []netip.Addr
 	err   error
 }
@@ -195,104 +194,6 @@ func storePort(_ context.Context, in preflight.Input) finding.Finding {
 func forwards(by string) bool {
 	return slices.ContainsFunc([]string{"ssh", "socat", "docker-pr", "rootlessport", "conmon", "haproxy", "envoy", "nginx",
 		"kubectl", "slirp4netns", "pasta", "stunnel"}, func(prefix string) bool { return strings.HasPrefix(by, prefix) })
-}
-
-func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
-	if len(in.Serve) > 0 {
-		return finding.Skipf("this node hosts the store and starts it when it joins")
-	}
-	if in.Dial == nil {
-		return finding.Skipf("this run opens no connection")
-	}
-	all := endpoints(in.Job.Store.V)
-	errs := each(all, func(e endpoint) error {
-		conn, err := in.Dial(ctx, "tcp", e.String())
-		if err == nil {
-			conn.Close()
-		}
-		return err
-	})
-	open, silent, unasked := 0, 0, 0
-	var seen []finding.Seen
-	for i, err := range errs {
-		switch {
-		case err == nil:
-			open++
-			continue
-		case isNameError(err): // store.resolves judges the name; no connection was tried
-			unasked++
-		case timedOut(err), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
-			silent++
-		}
-		seen = append(seen, finding.Seen{Where: "connect " + all[i].String(), What: err.Error()})
-	}
-	f := answered(in, all, open, silent)
-	if open == 0 && silent > 0 {
-		if why := stuck(ctx, in, all); why != "" {
-			f = finding.Warnf("the store is not reached, and the reason is here: %s", why).
-				Breaking("this node waits until its --join-timeout").Do(preflight.FixStuck)
-		}
-	}
-	if open == 0 && unasked > 0 {
-		f = finding.Skipf("could not tell: the address of %s was not found in time", finding.Join(all, endpoint.String))
-	}
-	f.Seen = seen
-	return f
-}
-
-// stuck returns why this node cannot send to any of the endpoints; "": it is not known.
-func stuck(ctx context.Context, in preflight.Input, all []endpoint) string {
-	if in.Stuck == nil {
-		return ""
-	}
-	var addrs []netip.Addr
-	for _, e := range all {
-		if a, err := netip.ParseAddr(e.host); err == nil {
-			addrs = append(addrs, a)
-		} else if in.Resolve != nil {
-			more, _ := in.Resolve(ctx, e.host)
-			addrs = append(addrs, more...)
-		}
-	}
-	return in.Stuck(addrs)
-}
-
-// answered judges how many endpoints took a connection, and how many stayed silent.
-func answered(in preflight.Input, all []endpoint, open, silent int) finding.Finding {
-	names := finding.Join(all, endpoint.String)
-	switch {
-	case open == len(all):
-		return finding.Passf("%s answers", names)
-	case in.Job.Store.V.Embedded && silent == len(all):
-		// A running machine refuses the connection before its launch starts.
-		return finding.Warnf("%s does not answer, not even with a refusal: that machine is down, its address belongs to "+
-			"another one, or a firewall drops the packets", names).
-			Breaking("this node waits until its --join-timeout").
-			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
-	case in.Job.Store.V.Embedded:
-		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
-	case open > 0:
-		return finding.Warnf("%d of the store's %d endpoints answer", open, len(all)).
-			Breaking("the job loses its store if the others fail, too").
-			Do("repair the endpoints that are down, or drop them from --store")
-	case silent > 0:
-		return finding.Warnf("%s does not answer within %v", names, preflight.Network).
-			Breaking("where a firewall drops the packets this node never joins").
-			Do("open the port between this node and the store")
-	}
-	return finding.Warnf("nothing accepts connections at %s yet", names).
-		Breaking("this node cannot join until a store does; launch retries for --join-timeout").
-		Do("start etcd there, or correct the endpoint in %s", in.Job.Store.From.Name)
-}
-
-func timedOut(err error) bool {
-	ne, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, context.DeadlineExceeded) || ok && ne.Timeout()
-}
-
-func isNameError(err error) bool {
-	_, ok := errors.AsType[*net.DNSError](err)
-	return ok
 }
 
 func isAddr(host string) bool {

@@ -2,6 +2,7 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"launch/internal/dns"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/preflight"
 	"launch/preflight/checktest"
@@ -123,6 +126,68 @@ func TestStoreAnswers(t *testing.T) {
 	}
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", checktest.Four()),
 		"skip this run opens no connection")
+}
+
+// A name may have several addresses, and name servers may answer for any name.
+func TestStoreAnswersAtTheAddressesOfItsName(t *testing.T) {
+	is := func(addrs ...string) func(context.Context, string) ([]netip.Addr, error) {
+		return func(context.Context, string) ([]netip.Addr, error) {
+			return finding.Map(addrs, netip.MustParseAddr), nil
+		}
+	}
+	server := netip.MustParseAddrPort("10.0.0.53:53")
+	says := func(all map[string]string) func(context.Context, string) []dns.Said {
+		return func(_ context.Context, name string) []dns.Said {
+			a := dns.Answer{Name: strings.TrimSuffix(name, "."), Says: dns.NotFound}
+			at, ok := all[name]
+			if !ok {
+				at, ok = all["*"]
+			}
+			if ok {
+				a.Says, a.Addrs = dns.Found, []netip.Addr{netip.MustParseAddr(at)}
+			}
+			return []dns.Said{{Server: server, Answers: []dns.Answer{a}}}
+		}
+	}
+	timeout := func(context.Context, string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "i/o timeout", IsTimeout: true}
+	}
+	for name, tt := range map[string]struct {
+		resolve      func(context.Context, string) ([]netip.Addr, error)
+		servers      map[string]string
+		open, silent string
+		want, seen   string
+	}{
+		"two addresses, one dead": {is("10.0.0.9", "10.0.0.1"), nil, "10.0.0.1:29377", "10.0.0.9:29377",
+			"warn host0.lab has several addresses, and 10.0.0.9:29377 does not answer; 10.0.0.1:29377 does",
+			"connect 10.0.0.9:29377, which is host0.lab"},
+		"two addresses, one dead, no store yet": {is("10.0.0.9", "10.0.0.1"), nil, "", "10.0.0.9:29377",
+			"warn 10.0.0.9:29377 does not answer; 10.0.0.1:29377 does", "connect 10.0.0.9:29377"},
+		"both dead": {is("10.0.0.9", "10.0.0.8"), nil, "", "10.0.0.9:29377 10.0.0.8:29377",
+			"warn host0.lab:29377 does not answer, not even", "connect 10.0.0.8:29377"},
+		"no IPv6 on the way": {is("fd00::9", "10.0.0.1"), nil, "10.0.0.1:29377", "[fd00::9]:29377",
+			"ok host0.lab:29377 answers", ""},
+		"two addresses that answer": {is("10.0.0.9", "10.0.0.1"), nil, "10.0.0.1:29377 10.0.0.9:29377", "",
+			"ok host0.lab:29377 answers", ""},
+		"the name was not found in time": {timeout, nil, "host0.lab:29377", "", "skip could not tell: the address of", ""},
+		"servers that answer for any name": {is("10.0.0.9"), map[string]string{"*": "10.0.0.9"}, "", "",
+			"warn the name servers answer for any name in lab with 10.0.0.9, for host0.lab, too", "no-such-host.lab: 10.0.0.9"},
+		"servers that answer for any other name": {is("10.0.0.1"),
+			map[string]string{"*": "10.0.0.9", "host0.lab": "10.0.0.1"}, "", "", "skip launch waits for it", ""},
+		"any name, and a store is there": {is("10.0.0.9"), map[string]string{"*": "10.0.0.9"}, "10.0.0.9:29377", "",
+			"ok host0.lab:29377 answers", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := storeAt(checktest.Four(), "host0.lab")
+			in.Resolve, in.Dial, in.Servers = tt.resolve, dialer(t, tt.open, tt.silent), says(tt.servers)
+			in.Node.System.Resolver.Services = []string{"files", "dns"}
+			got := checktest.Verdict(t, Checks(), "store.answers", in)
+			checktest.Wants(t, got, tt.want)
+			if text := fmt.Sprint(got.Seen); !strings.Contains(text, tt.seen) {
+				t.Errorf("seen %s, want %q", text, tt.seen)
+			}
+		})
+	}
 }
 
 func TestStorePort(t *testing.T) {

@@ -38,8 +38,8 @@ func compareHostIDs(posts []Post) (out []judged) {
 	return out
 }
 
-const takenForOne = "NCCL takes their ranks for those of one machine: \"Duplicate GPU detected\", or a hang in shared " +
-	"memory"
+const takenForOne = "NCCL takes their ranks for those of one machine: \"Duplicate GPU detected\", or a hang in " +
+	"shared memory"
 
 // hashedAlike judges nodes of one host name and boot id of which one has called another at an address that is not its
 // own. Containers of one machine may have networks of their own; copies of a virtual machine that was running have all

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -128,7 +129,7 @@ func (s *Start) checkInput() preflight.Input {
 	if ofAPod(s.Job) {
 		return in
 	}
-	in.Resolve = systemResolver
+	in.Resolve = rememberedResolver()
 	if s.Machine == nil {
 		servers := nameServers(s.Node)
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
@@ -171,6 +172,31 @@ func systemResolver(ctx context.Context, host string) ([]netip.Addr, error) {
 		addrs[i] = addrs[i].Unmap()
 	}
 	return addrs, err
+}
+
+// rememberedResolver returns a systemResolver that looks each name up only once: one that waits for a dead name server
+// keeps the time of one check, not of each.
+func rememberedResolver() func(ctx context.Context, host string) ([]netip.Addr, error) {
+	type answer struct {
+		addrs []netip.Addr
+		err   error
+	}
+	var mu sync.Mutex
+	asked := map[string]func() answer{}
+	return func(ctx context.Context, host string) ([]netip.Addr, error) {
+		mu.Lock()
+		ask, ok := asked[host]
+		if !ok {
+			ask = sync.OnceValue(func() answer {
+				addrs, err := systemResolver(ctx, host)
+				return answer{addrs, err}
+			})
+			asked[host] = ask
+		}
+		mu.Unlock()
+		a := ask()
+		return a.addrs, a.err
+	}
 }
 
 // nameServers returns the servers of resolv.conf, or none if nsswitch.conf uses none.

@@ -1,0 +1,231 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"launch/internal/dns"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// try is a call to one address of an endpoint.
+type try struct {
+	endpoint
+	at  string // what was called
+	err error
+}
+
+// silent reports whether nothing answered, not even with a refusal.
+func (t try) silent() bool {
+	return timedOut(t.err) || errors.Is(t.err, syscall.EHOSTUNREACH) || errors.Is(t.err, syscall.ENETUNREACH)
+}
+
+// where names the call, with the name whose address it is.
+func (t try) where() string {
+	if t.at == t.endpoint.String() {
+		return "connect " + t.at
+	}
+	return fmt.Sprintf("connect %s, which is %s", t.at, t.host)
+}
+
+// tries calls each address of each endpoint at once.
+func tries(ctx context.Context, in preflight.Input, all []endpoint) (out []try) {
+	for _, r := range each(all, func(e endpoint) resolved { return addrsOf(ctx, in, e) }) {
+		for _, a := range r.addrs {
+			out = append(out, try{endpoint: r.endpoint, at: net.JoinHostPort(a.String(), r.port)})
+		}
+		if len(r.addrs) == 0 {
+			out = append(out, try{r.endpoint, r.String(), r.err})
+		}
+	}
+	return each(out, func(t try) try {
+		if t.err != nil {
+			return t
+		}
+		conn, err := in.Dial(ctx, "tcp", t.at)
+		if t.err = err; err == nil {
+			conn.Close()
+		}
+		return t
+	})
+}
+
+// addrsOf returns the addresses of an endpoint; without an error and an address, they are not known.
+func addrsOf(ctx context.Context, in preflight.Input, e endpoint) (r resolved) {
+	r.endpoint = e
+	if a, err := netip.ParseAddr(e.host); err == nil {
+		r.addrs = []netip.Addr{a}
+	} else if in.Resolve != nil {
+		r.addrs, r.err = in.Resolve(ctx, e.host)
+		r.addrs = finding.Map(r.addrs, netip.Addr.Unmap)
+	}
+	return r
+}
+
+func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
+	if len(in.Serve) > 0 {
+		return finding.Skipf("this node hosts the store and starts it when it joins")
+	}
+	if in.Dial == nil {
+		return finding.Skipf("this run opens no connection")
+	}
+	all := endpoints(in.Job.Store.V)
+	var wild finding.Finding
+	var answersAny bool
+	var asking sync.WaitGroup
+	asking.Go(func() { wild, answersAny = anyName(ctx, in, all) }) // the calls may take all the time
+	tried := tries(ctx, in, all)
+	asking.Wait()
+	open, silent, unasked := 0, 0, 0
+	var seen []finding.Seen
+	for _, e := range all {
+		of := slices.DeleteFunc(slices.Clone(tried), func(t try) bool { return t.endpoint != e })
+		bad := slices.DeleteFunc(slices.Clone(of), func(t try) bool { return t.err == nil })
+		switch {
+		case len(bad) < len(of):
+			open++
+		case isNameError(bad[0].err): // store.resolves judges the name; no connection was tried
+			unasked++
+			continue
+		case !slices.ContainsFunc(bad, func(t try) bool { return !t.silent() }):
+			silent++
+		}
+		for _, t := range bad {
+			seen = append(seen, finding.Seen{Where: t.where(), What: t.err.Error()})
+		}
+	}
+	f := answered(in, all, open, silent)
+	if open == 0 && silent > 0 {
+		if why := stuck(ctx, in, all); why != "" {
+			f = finding.Warnf("the store is not reached, and the reason is here: %s", why).
+				Breaking("this node waits until its --join-timeout").Do(preflight.FixStuck)
+		}
+	}
+	if dead, found := deadAddress(tried); found {
+		f = dead
+	}
+	if open == 0 && answersAny {
+		f = wild
+	}
+	if open == 0 && unasked > 0 {
+		f = finding.Skipf("could not tell: the address of %s was not found in time", finding.Join(all, endpoint.String))
+	}
+	f.Seen = append(f.Seen, seen...)
+	return f
+}
+
+// deadAddress finds a name of which one address is silent while another of its family answers, be it with a refusal.
+func deadAddress(tried []try) (finding.Finding, bool) {
+	six := func(t try) bool { return strings.HasPrefix(t.at, "[") }
+	for _, dead := range tried {
+		i := slices.IndexFunc(tried, func(t try) bool {
+			return t.endpoint == dead.endpoint && !t.silent() && !isNameError(t.err) && six(t) == six(dead)
+		})
+		if i < 0 || !dead.silent() || isNameError(dead.err) {
+			continue
+		}
+		return finding.Warnf("%s has several addresses, and %s does not answer; %s does", dead.host, dead.at, tried[i].at).
+			Breaking("each connection to the store tries the addresses one after the other, and may wait for the dead one").
+			Do("take the dead address out of the DNS or /etc/hosts, or use the other one: --store %s",
+				hostOnly(tried[i].at)), true
+	}
+	return finding.Finding{}, false
+}
+
+func hostOnly(at string) string {
+	host, _, _ := net.SplitHostPort(at)
+	return host
+}
+
+// anyName finds name servers that answer for any name, as for the store's: a misspelt one has an address there, too.
+func anyName(ctx context.Context, in preflight.Input, all []endpoint) (finding.Finding, bool) {
+	if in.Servers == nil {
+		return finding.Finding{}, false
+	}
+	for _, host := range finding.Map(all, func(e endpoint) string { return e.host }) {
+		if !slices.Contains(toServers(in), host) {
+			continue
+		}
+		for _, said := range in.Servers(ctx, host) {
+			got := said.Result()
+			_, domain, whole := strings.Cut(got.Name, ".")
+			if got.Says != dns.Found || !whole || domain == "" {
+				continue
+			}
+			for _, other := range in.Servers(ctx, noSuchHost+domain+".") {
+				as := other.Result()
+				if other.Server != said.Server || as.Says != dns.Found || !slices.Equal(as.Addrs, got.Addrs) {
+					continue
+				}
+				return finding.Warnf("the name servers answer for any name in %s with %s, for %s, too: is it spelt right?",
+					domain, verbatim(got), host).
+					See("ask name server "+said.Server.Addr().String(), "%s%s: %s", noSuchHost, domain, verbatim(as)).
+					Breaking("a misspelt name leads to another machine, and this node waits until its --join-timeout").
+					Do("correct the name in %s, or use the address of the store's host: --store ADDRESS",
+						in.Job.Store.From.Name), true
+			}
+		}
+	}
+	return finding.Finding{}, false
+}
+
+// noSuchHost is a name that no host has.
+const noSuchHost = "launch-asks-for-no-such-host."
+
+// stuck returns why this node cannot send to any of the endpoints; "": it is not known.
+func stuck(ctx context.Context, in preflight.Input, all []endpoint) string {
+	if in.Stuck == nil {
+		return ""
+	}
+	var addrs []netip.Addr
+	for _, e := range all {
+		addrs = append(addrs, addrsOf(ctx, in, e).addrs...)
+	}
+	return in.Stuck(addrs)
+}
+
+// answered judges how many endpoints took a connection, and how many stayed silent.
+func answered(in preflight.Input, all []endpoint, open, silent int) finding.Finding {
+	names := finding.Join(all, endpoint.String)
+	switch {
+	case open == len(all):
+		return finding.Passf("%s answers", names)
+	case in.Job.Store.V.Embedded && silent == len(all):
+		// A running machine refuses the connection before its launch starts.
+		return finding.Warnf("%s does not answer, not even with a refusal: that machine is down, its address belongs to "+
+			"another one, or a firewall drops the packets", names).
+			Breaking("this node waits until its --join-timeout").
+			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
+	case in.Job.Store.V.Embedded:
+		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
+	case open > 0:
+		return finding.Warnf("%d of the store's %d endpoints answer", open, len(all)).
+			Breaking("the job loses its store if the others fail, too").
+			Do("repair the endpoints that are down, or drop them from --store")
+	case silent > 0:
+		return finding.Warnf("%s does not answer within %v", names, preflight.Network).
+			Breaking("where a firewall drops the packets this node never joins").
+			Do("open the port between this node and the store")
+	}
+	return finding.Warnf("nothing accepts connections at %s yet", names).
+		Breaking("this node cannot join until a store does; launch retries for --join-timeout").
+		Do("start etcd there, or correct the endpoint in %s", in.Job.Store.From.Name)
+}
+
+func timedOut(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && ne.Timeout()
+}
+
+func isNameError(err error) bool {
+	_, ok := errors.AsType[*net.DNSError](err)
+	return ok
+}

@@ -1,0 +1,66 @@
+package peers
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"launch/internal/finding"
+	"launch/preflight/calls"
+)
+
+func TestCallsBesideTheNodesAddress(t *testing.T) {
+	nodes := func(typed bool, sick func(*calls.Call)) []Post {
+		all := calling(3, func(int, int, *calls.Call) {})
+		for i := range all {
+			all[i].Listens = []Listen{{Library: "NCCL", Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i)), Typed: typed}}
+			for _, c := range slices.Clone(all[i].Calls) {
+				c.Also, c.Addr = true, fmt.Sprintf("10.1.0.%d:4000", c.To)
+				if c.To == 2 {
+					sick(&c)
+				}
+				all[i].Calls = append(all[i].Calls, c)
+			}
+		}
+		return all
+	}
+	for typed, want := range map[bool]finding.Status{true: finding.Fail, false: finding.Warn} {
+		got := compareCalls(nodes(typed, drop))
+		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want ||
+			typed != slices.Equal(got[0].unfit, []int{2}) ||
+			!strings.Contains(got[0].What, "calls to the address where NCCL waits (10.1.0.2) to host2 do not get through") {
+			t.Errorf("typed %v: got %+v", typed, got)
+		}
+		got = compareCalls(nodes(typed, func(c *calls.Call) { c.Stall, c.Hole, c.MTU, c.IfMTU = "there", true, 1400, 9000 }))
+		if len(got) != 1 || got[0].ID != "peer.large" || got[0].Status != want ||
+			typed != slices.Equal(got[0].unfit, []int{2}) || !strings.Contains(got[0].What, "long messages to host2") ||
+			!strings.Contains(got[0].What, "where NCCL waits (10.1.0.2), not at the node's own") {
+			t.Errorf("long messages, typed %v: got %+v", typed, got)
+		}
+	}
+}
+
+func TestAnAddressOfTwoMachinesBesideTheNodesIsNamed(t *testing.T) {
+	all := calling(3, func(int, int, *calls.Call) {})
+	for i := range all {
+		all[i].ID, all[i].Traits.Machine = fmt.Sprintf("id%d", i), fmt.Sprintf("m%d", i)
+		at := fmt.Sprintf("10.1.0.%d", max(i, 1)) // 0 and 1 have one
+		all[i].Listens = []Listen{{Library: "Gloo", Addr: netip.MustParseAddr(at), Typed: true}}
+	}
+	for i := range all {
+		for _, c := range slices.Clone(all[i].Calls) {
+			c.Also, c.Addr = true, all[c.To].Listens[0].Addr.String()+":4000"
+			if i < 2 && c.To < 2 { // each calls itself
+				c.Other = all[i].ID
+			}
+			all[i].Calls = append(all[i].Calls, c)
+		}
+	}
+	got := compareCalls(all)
+	if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != finding.Fail ||
+		got[0].What != "2 machines have the address 10.1.0.1: host0, host1, where Gloo waits" {
+		t.Errorf("got %+v", got)
+	}
+}
