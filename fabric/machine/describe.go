@@ -129,7 +129,7 @@ func (w *writer) top(b *block) {
 		src, err := netip.ParseAddr(b.word(2))
 		w.check(b, err)
 		w.m.answers.Route = &fabric.Route{Interface: b.word(1), Src: src}
-	case what == "nvml", what == "verbs", what == "software": // JSON as they answered
+	case isAnswer(what):
 		w.check(b, json.Unmarshal([]byte(`{"`+what+`":`+rest+`}`), &w.m.answers))
 	case what == "virtual":
 		w.devices(b, "devices/virtual", "")

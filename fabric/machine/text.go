@@ -49,6 +49,9 @@ func parseText(text string) ([]*block, error) {
 		line++
 		trimmed := strings.TrimLeft(raw, " ")
 		words, err := split(strings.TrimSpace(trimmed))
+		if first, rest, _ := strings.Cut(strings.TrimSpace(trimmed), " "); isAnswer(first) { // its quotes are JSON's
+			words, err = []word{{text: first}, {text: rest, quoted: true}}, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
@@ -74,6 +77,11 @@ func parseText(text string) ([]*block, error) {
 		open = append(open, b)
 	}
 	return top.below, nil
+}
+
+// isAnswer reports whether a line has an answer in JSON.
+func isAnswer(keyword string) bool {
+	return keyword == "nvml" || keyword == "verbs" || keyword == "software"
 }
 
 type word struct {
