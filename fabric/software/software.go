@@ -29,7 +29,13 @@ type Facts struct {
 	Plugin    Item   `json:"plugin,omitzero"`    // NCCL's, or None: "aws-ofi-nccl 1.16.0", "libnccl-net.so 1f2e3d4c"
 	UCX       Item   `json:"ucx,omitzero"`       // if the program or the plugin needs it: "libucp.so.0.0.0 1f2e3d4c"
 	Libfabric Item   `json:"libfabric,omitzero"` // libfabric, likewise
-	Err       string `json:"err,omitempty"`      // why all of this is unknown
+	// NCCLCUDA is the CUDA that NCCL was built for, "12.9".
+	NCCLCUDA string `json:"nccl_cuda,omitempty"`
+	// PluginNet are the versions of NCCL's network interface that the plugin has, and PluginLacks the symbol versions of
+	// libfabric that it needs and that Libfabric does not have.
+	PluginNet   []int    `json:"plugin_net,omitempty"`
+	PluginLacks []string `json:"plugin_lacks,omitempty"`
+	Err         string   `json:"err,omitempty"` // why all of this is unknown
 }
 
 // Item is one piece of software and the file with its version.
@@ -82,6 +88,7 @@ func detect(root fs.FS, cmd Command) Facts {
 		d.program(&f, program)
 	}
 	if f.NCCL.Version != "" {
+		f.NCCLCUDA = d.constant(f.NCCL.Path, "CCL version ", ncclCUDA)
 		d.plugin(&f)
 	}
 	return f
@@ -124,6 +131,7 @@ func (d detector) env(name string) string {
 var (
 	// Every libnccl contains its own "NCCL version 2.27.5+cuda12.9"; RCCL's has +hip.
 	ncclVersion = regexp.MustCompile(`^CCL version (\d+\.\d+\.\d+)[^+\x00 ]*\+(?:cuda|hip)`)
+	ncclCUDA    = regexp.MustCompile(`^CCL version \d+\.\d+\.\d+[^+\x00 ]*\+cuda(\d+\.\d+)`)
 	// aws-ofi-nccl logs this constant when it starts.
 	ofiVersion = regexp.MustCompile(`^aws-ofi-nccl (\d+\.[0-9A-Za-z.+-]*)`)
 	// ncclFile matches a library with its version in its name.
@@ -199,6 +207,10 @@ func (d detector) plugin(f *Facts) {
 		}
 		if o, ok := d.object(file); ok {
 			d.transports(f, o)
+		}
+		f.PluginNet = d.netVersions(file)
+		if f.Libfabric.Path != "" {
+			f.PluginLacks = d.lacks(file, "libfabric.so.1", f.Libfabric.Path)
 		}
 		return
 	}

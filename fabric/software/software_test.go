@@ -4,6 +4,7 @@ import (
 	"context"
 	"io/fs"
 	"path"
+	"reflect"
 	"testing"
 	"testing/fstest"
 
@@ -14,7 +15,7 @@ import (
 func wheel(edit func(*Facts)) Facts {
 	f := Facts{
 		Python: Item{"3.12.3", "/env/bin/python3"}, Torch: Item{"2.9.0+cu128", path.Clean(site) + "/torch"}, CUDA: "12.8",
-		NCCL: Item{"2.27.5", site + "nvidia/nccl/lib/libnccl.so.2"}, Plugin: Item{Version: None},
+		NCCL: Item{"2.27.5", site + "nvidia/nccl/lib/libnccl.so.2"}, Plugin: Item{Version: None}, NCCLCUDA: "12.8",
 	}
 	if edit != nil {
 		edit(&f)
@@ -223,11 +224,11 @@ func TestAProgramListsWhatItNeeds(t *testing.T) {
 	perf := elf64(library{needed: []string{"libcudart.so.12", "libnccl.so.2"}, runpath: "/opt/nccl"})
 	root := tree("/perf*", perf, "/opt/nccl/libnccl.so.2", nccl("2.28.3"), "/hello*",
 		elf64(library{needed: []string{"libc.so.6"}}), "/usr/lib64/libnccl.so.2", nccl("2.20.5"))
-	want := Facts{NCCL: Item{"2.28.3", "/opt/nccl/libnccl.so.2"}, Plugin: Item{Version: None}}
+	want := Facts{NCCL: Item{"2.28.3", "/opt/nccl/libnccl.so.2"}, Plugin: Item{Version: None}, NCCLCUDA: "12.8"}
 	if diff := cmp.Diff(want, Detect(t.Context(), root, Command{Program: "/perf"})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := Detect(t.Context(), root, Command{Program: "/hello"}); got != (Facts{}) {
+	if got := Detect(t.Context(), root, Command{Program: "/hello"}); !reflect.DeepEqual(got, Facts{}) {
 		t.Errorf("a program that needs no NCCL has %+v", got)
 	}
 }

@@ -267,7 +267,7 @@ var testDoors = map[string][]string{
 	"preflight/command":   {"preflight/checktest"},
 	"preflight/network":   {"preflight/checktest"},
 	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
-	"preflight/gpu":       {"preflight/checktest"},
+	"preflight/gpu":       {"fabric/software", "preflight/checktest"},
 	"preflight/rdma":      {"fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
 	"preflight/calls":     {"fabric/machine/machinetest"},
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},

@@ -97,6 +97,12 @@ func gpuFaults() []fault {
 			tr.each(func(h *host) { h.venv(tr, "2.9.0+cu128", "12.8", "2.27.5") })
 			tr.sick.nvml(tr, "nvmlSystemGetDriverVersion = 470.256.02", "nvmlSystemGetCudaDriverVersion = 11040")
 		}, want: []string{"gpu.cuda"}},
+		{name: "an NCCL for a newer CUDA than the driver's", inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.each(func(h *host) { h.venv(tr, "2.9.0+cu128", "12.8", "2.27.5"); h.nccl(tr, "2.27.5+cuda12.8") })
+			tr.sick.nccl(tr, "2.27.5+cuda13.0")
+			tr.sick.nvml(tr, "nvmlSystemGetCudaDriverVersion = 12080")
+		}, want: []string{"fail gpu.pairs an NCCL for CUDA 13.0, and the driver serves CUDA 12.8"}},
 	}
 	for i := range all {
 		all[i].group = "gpu"
@@ -133,6 +139,25 @@ pci0000:fd numa=1
 		CombinedOutput()
 	if err != nil {
 		tr.t.Fatalf("build a libcuda: %v\n%s", err, out)
+	}
+}
+
+// nccl builds an NCCL of a version, and a torch that loads it, into the host's environment.
+func (h *host) nccl(tr *trial, version string) {
+	tr.t.Helper()
+	const site = "env/lib/python3.12/site-packages/"
+	h.write(tr, "nccl.c", "const char nccl_version[] = \"NCCL version "+version+"\";\n")
+	h.write(tr, site+"nvidia/nccl/lib/README", "")
+	h.write(tr, site+"torch/lib/README", "")
+	lib := h.file(site + "nvidia/nccl/lib/libnccl.so.2")
+	for _, args := range [][]string{
+		{"-Wl,-soname,libnccl.so.2", "-o", lib, h.file("nccl.c")},
+		{"-Wl,--no-as-needed,-rpath,$ORIGIN/../../nvidia/nccl/lib", "-o", h.file(site + "torch/lib/libtorch_cuda.so"), lib},
+	} {
+		out, err := exec.Command(compiler(), append([]string{"-shared", "-fPIC"}, args...)...).CombinedOutput()
+		if err != nil {
+			tr.t.Fatalf("build an NCCL: %v\n%s", err, out)
+		}
 	}
 }
 

@@ -51,6 +51,15 @@ func machineOddities() []oddity {
 				s.naming.own = "short"
 				s.each(func(h *host) { h.bootAs(s.t, s.hosts[0]) })
 			}},
+		{name: "an NCCL for a later minor release of CUDA than the driver's", takes: "machine", needs: compiler(),
+			make: func(s *healthy) {
+				s.equip(onIB)
+				s.each(func(h *host) {
+					h.venv(s.trial, "2.9.0+cu128", "12.8", "2.27.5")
+					h.nccl(s.trial, "2.27.5+cuda12.9")
+					h.nvml(s.trial, "nvmlSystemGetCudaDriverVersion = 12040")
+				})
+			}},
 		{name: "a decoy HCA next to the rails", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(one(s, onIB, onRoCE))
 			card := one(s, cards...)

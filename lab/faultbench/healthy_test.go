@@ -129,6 +129,7 @@ func seeds() []uint64 {
 // together are oddities that caused an alarm in combination, which few seeds draw.
 var together = [][]string{{"the default route by another interface", "the own name on 127.0.1.1"},
 	{"containers of one machine, with host names of their own", "a name server that answers for any name"},
+	{"an NCCL for a later minor release of CUDA than the driver's"},
 	{"two interfaces in one network, strict rp_filter"}}
 
 // chosen returns a few starts with them, where "some" is the first host alone, and one with each oddity that no other

@@ -30,6 +30,12 @@ func stateChecks() []preflight.Check {
 		Doc:    "CUDA does not start on a driver older than its own release family (error 35), and torch sees no GPU.",
 		Unless: noUsedGPU, Run: preflight.One(gpuCUDA),
 	}, {
+		ID: "gpu.pairs", Needs: []string{"gpu.driver"},
+		Title: "NCCL, its network plugin, libfabric and the driver go together",
+		Doc: "An NCCL for a newer CUDA than the driver's does not start. NCCL goes on without a plugin that has none of " +
+			"the interfaces that it knows, or that does not load because libfabric is too old: then it may use TCP.",
+		Unless: noUsedGPU, Run: pairs,
+	}, {
 		ID: "gpu.visible", Needs: []string{"gpu.driver"}, Title: "CUDA_VISIBLE_DEVICES names GPUs of this node, each once",
 		Doc: "CUDA ignores all GPUs after an entry that does not exist, without a message. A GPU that is named twice hides " +
 			"them all.",
