@@ -40,6 +40,9 @@ func printLate(w companion.Where, f finding.Finding, note string) {
 	u := ui.New(io.Discard, os.Stderr, ui.Options{JSON: w.JSON, Host: w.Host,
 		Env: func(string) string { return "dumb" }})
 	u.Know(w.Job, w.Rank)
+	if w.Mixed {
+		u.Mix()
+	}
 	u.Findings(finding.Report{f}, false)
 	if note != "" {
 		u.Note("%s", note)

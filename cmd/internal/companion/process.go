@@ -250,7 +250,7 @@ const rankWaits = ": a rank that exchanges data with it now waits until its own 
 
 // say prints a finding and a note between the lines of the command.
 func (p *companion) say(f finding.Finding, note string) {
-	w := Where{JSON: p.spec.JSON, Host: p.spec.Self.Host, Job: p.spec.Job, Rank: -1}
+	w := Where{JSON: p.spec.JSON, Mixed: p.spec.Mixed, Host: p.spec.Self.Host, Job: p.spec.Job, Rank: -1}
 	if p.world != nil {
 		w.Rank = p.world.Rank
 	}

@@ -126,7 +126,7 @@ func (s *Start) register(ctx context.Context) error {
 		Low: lo, High: hi, Listen: s.listenAt(place), Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
 		About:    calls.About(s.Node, place.Addr),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
-		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(),
+		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(), Mixed: s.mixes(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(),
 	}
 	s.comp, err = companion.Start(ctx, spec, s.wait.event)

@@ -115,6 +115,9 @@ func (s *Start) ResolveJob() error {
 	if err == nil {
 		s.UI.Know(s.Job.ID.V, -1)
 	}
+	if s.mixes() {
+		s.UI.Mix()
+	}
 	s.readMpirun()
 	if s.waitsByLine() {
 		s.Opt.JoinTimeout = time.Duration(s.Job.Wait.V) * time.Second
@@ -135,6 +138,9 @@ func (s *Start) ResolveJob() error {
 	}
 	return err
 }
+
+// mixes reports whether srun or mpirun writes what all nodes print to one place.
+func (s *Start) mixes() bool { return s.Job.Several() && (s.Job.Step != "" || s.Job.Tasks.Size > 0) }
 
 // waitsByLine reports whether the join timeout is the one that the line sets for torchrun.
 func (s *Start) waitsByLine() bool {

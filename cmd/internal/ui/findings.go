@@ -54,6 +54,9 @@ func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
 	const indent = "             " // below the ID
 	id := fmt.Sprintf("%-*s  ", wide, visible(f.ID))
 	head := "launch: " + u.paint(colours[f.Status], fmt.Sprintf("%-4s", visible(string(f.Status)))) + " " + id
+	if w == u.err {
+		head += u.from()
+	}
 	u.print(w, head, indent+strings.Repeat(" ", len(id)), f.What)
 	if f.Status == finding.Pass || f.Status == finding.Skip {
 		return
@@ -161,9 +164,9 @@ func (u *UI) Fail(f exit.Error) {
 		u.line(u.err, "error", f)
 		return
 	}
-	u.print(u.err, "launch: "+u.paint("31", "error: "), "               ", f.What)
+	u.print(u.err, "launch: "+u.paint("31", "error: ")+u.from(), "               ", f.What)
 	for l := range strings.SplitSeq(f.Fix, "\n") {
-		u.fix(u.err, "launch: hint:  ", "               ", l)
+		u.fix(u.err, "launch: hint:  "+u.from(), "               ", l)
 	}
 }
 

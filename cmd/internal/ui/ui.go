@@ -38,6 +38,7 @@ type UI struct {
 	status string // the live line that is on the screen
 	job    string // "": not known
 	rank   int    // of this node; -1: not known
+	mixed  bool   // other nodes write to the same log
 }
 
 // Options control the rendering.
@@ -142,6 +143,21 @@ func (u *UI) Know(job string, rank int) {
 	u.job, u.rank = job, rank
 }
 
+// Mix has each line of a log name this node, since a scheduler puts the lines of all nodes into one.
+func (u *UI) Mix() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.mixed = true
+}
+
+// from returns the node that each line of a shared log begins with; "": the log is this node's.
+func (u *UI) from() string {
+	if !u.mixed || u.width > 0 || u.host == "" {
+		return ""
+	}
+	return visible(u.host) + ": "
+}
+
 // printable returns JSON in which what does not print, as a terminal's C1 codes and marks that reverse text,
 // is escaped: encoding/json leaves it as it is.
 func printable(s string) string {
@@ -185,7 +201,7 @@ func (u *UI) Note(format string, a ...any) {
 		return
 	}
 	u.clear()
-	u.print(u.err, "launch: ", "        ", text)
+	u.print(u.err, "launch: "+u.from(), "        ", text)
 	u.redraw()
 }
 

@@ -34,6 +34,25 @@ var report = finding.Report{
 	finding.Skipf("needs store.resolves").Named("store.answers"),
 }
 
+func TestALogOfSeveralNodesNamesThemOnEachLine(t *testing.T) {
+	u, _, errs := log(Options{Host: "n1"})
+	u.Mix()
+	u.Findings(report, false)
+	u.Note("%d of %d", 1, 2)
+	u.Fail(exit.Error{Code: 69, What: "store unreachable", Fix: "look\nagain"})
+	for l := range strings.Lines(errs.String()) {
+		if !strings.HasPrefix(l, "launch: ") || !strings.Contains(l, " n1") {
+			t.Errorf("the line %q does not name the node", l)
+		}
+	}
+	for _, want := range []string{"launch: fail store.resolves  n1: host0 does not resolve\n", "launch: n1: 1 of 2\n",
+		"launch: error: n1: store unreachable\n", "launch: hint:  n1: again\n"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("no line %q in\n%s", want, errs)
+		}
+	}
+}
+
 func TestALogGetsPlainLines(t *testing.T) {
 	u, out, errs := log(Options{Host: "n1"})
 	u.Status("waiting") // a line that is redrawn has no place in a log
