@@ -104,7 +104,7 @@ func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, 
 	if s.dir, s.lock, err = storeDir(); err != nil {
 		return s, fmt.Errorf("make a folder for the store: %w", err)
 	}
-	etcd, err := etcdserver.NewServer(s.config())
+	etcd, err := newServer(s.config())
 	if err != nil {
 		return s, err
 	}
@@ -133,6 +133,16 @@ func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, 
 		go func() { _ = s.grpc.Serve(l) }()
 	}
 	return s, nil
+}
+
+// newServer is etcd's, whose panic about files that it cannot make is an error.
+func newServer(c config.ServerConfig) (etcd *etcdserver.EtcdServer, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("start etcd: %v", p)
+		}
+	}()
+	return etcdserver.NewServer(c)
 }
 
 // services returns the gRPC server of what a node needs: what is behind the gate, and the call

@@ -54,7 +54,7 @@ func (s *Start) excuse(ctx context.Context, err error) {
 	if s.Node.Hostname == "" {
 		_ = s.detect(ctx)
 	}
-	_ = s.leaveNote(ctx, text, isDuplicate(err)) // there may be no node to read it
+	_ = s.leaveNote(ctx, text, isDuplicate(err), exhausted(err) != nil) // there may be no node to read it
 }
 
 // apology returns what a note says of an error; false: the others need none.
@@ -95,8 +95,8 @@ func (s *Start) noteTime() time.Duration {
 }
 
 // leaveNote writes a note for the other nodes. The store's host hosts the store until they have read it. nameless
-// leaves out the rank, which is another node's.
-func (s *Start) leaveNote(ctx context.Context, text string, nameless bool) error {
+// leaves out the rank, which is another node's; a node that is lacking files or memory hosts nothing.
+func (s *Start) leaveNote(ctx context.Context, text string, nameless, lacking bool) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.noteTime())
 	defer cancel()
@@ -117,7 +117,7 @@ func (s *Start) leaveNote(ctx context.Context, text string, nameless bool) error
 	store := s.noteStore(ctx, place)
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text, First: len(place.Serve) > 0}
 	var server *rendezvous.Server // which the others wait for
-	if note.First && !nameless {
+	if note.First && !nameless && !lacking {
 		ctx, cancel = context.WithTimeout(whole, rendezvous.Linger)
 		defer cancel()
 		if server, err = s.hostNote(ctx, place, &store); err != nil {
