@@ -51,7 +51,8 @@ func (l *lab) forgets(t *testing.T, w way, name string, n int, results *table) {
 // asked asks the cluster's DNS for pod 0, and reports whether it has an address.
 func (l *lab) asked(t *testing.T, name string) bool {
 	t.Helper()
-	c := exec.Command("./k", "busybox", "nslookup", fmt.Sprintf("%s-0.%[1]s.default.svc.cluster.local", name), "10.96.0.10")
+	full := fmt.Sprintf("%s-0.%[1]s.default.svc.cluster.local", name)
+	c := exec.Command("./k", "busybox", "nslookup", full, "10.96.0.10")
 	c.Env = append(os.Environ(), "K8SLAB_IN=node-1")
 	out, _ := c.CombinedOutput()
 	if !strings.Contains(string(out), "10.96.0.10") {

@@ -61,7 +61,8 @@ func lose(t *testing.T, name, what string, index int, components []string) strin
 		t.Errorf("the job does not train within %s", lostBound)
 		return row + fmt.Sprintf(" | - | > %.0f s |\n", lostBound.Seconds())
 	}
-	row += fmt.Sprintf(" | %.0f s | %.0f s |\n", l.of(t, name, index).Metadata.Created.Sub(since).Seconds(), after.Seconds())
+	made := l.of(t, name, index).Metadata.Created.Sub(since)
+	row += fmt.Sprintf(" | %.0f s | %.0f s |\n", made.Seconds(), after.Seconds())
 	t.Log(row)
 	return row
 }

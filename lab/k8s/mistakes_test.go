@@ -38,7 +38,7 @@ func mistakes() []mistake {
 		{name: "selects", what: "the Service selects no pod", fails: true,
 			says:   append(unserved, "batch.kubernetes.io/job-name: selects"),
 			change: func(w work) { at(w.service, "spec")["selector"] = object{"app": "another"} }},
-		{name: "complete", what: "an index is complete, a pod of another is deleted; no restarts, `--join-timeout 20s`",
+		{name: "complete", what: "an index is complete, the other pods are deleted; no restarts, `--join-timeout 20s`",
 			says: []string{"missing: node 1", "a Completed one does not come back"},
 			change: func(w work) {
 				setEnv(w.container, "LAUNCH_RESTARTS", "0")
@@ -49,12 +49,12 @@ func mistakes() []mistake {
 	}
 }
 
-// completes waits until pod 1 is complete, and deletes pod 2.
+// completes waits until pod 1 is complete, and deletes the other two.
 func completes(t *testing.T, l *lab, name string) {
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(time.Second) {
 		for _, p := range l.pods(name) {
 			if p.Status.Phase == "Succeeded" {
-				l.must(t, "", "delete", "pod", "--wait=false", l.of(t, name, 2).Metadata.Name)
+				l.must(t, "", "delete", "pod", "--wait=false", l.of(t, name, 0).Metadata.Name, l.of(t, name, 2).Metadata.Name)
 				return
 			}
 		}
