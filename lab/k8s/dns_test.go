@@ -27,14 +27,23 @@ func TestDNS(t *testing.T) {
 	}
 }
 
-// forgets starts a Job twice.
+// forgets starts a Job twice, and replaces pod 0 in between.
 func (l *lab) forgets(t *testing.T, w way, name string, n int, results *table) {
 	text := l.manifest(t, name, n, w.change(l, name, n))
 	defer l.remove(text)
 	if l.asked(t, name) {
 		t.Fatalf("%s exists before it is made", name)
 	}
-	if !l.starts(t, `DNS remembers "no such name" of pod 0`, w, name, n, text, results) {
+	if !l.starts(t, `DNS remembers "no such name": first start`, w, name, n, text, results) {
+		return
+	}
+	since, removed := time.Now(), losses()[2]
+	if out, err := removed.do(l, l.of(t, name, removed.pod)); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	after, ok := l.trains(name, n, since, w.bound(n))
+	l.report(t, w, "DNS remembers: "+removed.what, name, n, result{after: after, bound: w.bound(n)}, results)
+	if !ok {
 		return
 	}
 	time.Sleep((remembers + 1) * time.Second) // no cache has the name any more
@@ -45,7 +54,7 @@ func (l *lab) forgets(t *testing.T, w way, name string, n int, results *table) {
 	if !l.asked(t, name) {
 		t.Logf("%s: the old address is not remembered until the next apply", name)
 	}
-	l.starts(t, "DNS remembers pod 0's address of the Job before", w, name, n, text, results)
+	l.starts(t, "DNS remembers the address of the Job before: next start", w, name, n, text, results)
 }
 
 // asked asks the cluster's DNS for pod 0, and reports whether it has an address.
