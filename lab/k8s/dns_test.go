@@ -41,9 +41,9 @@ func (l *lab) forgets(t *testing.T, w way, name string, n int, results *table) {
 	if out, err := removed.do(l, l.of(t, name, removed.pod)); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
-	after, ok := l.trains(name, n, since, w.bound(n))
-	l.report(t, w, "DNS remembers: "+removed.what, name, n, result{after: after, bound: w.bound(n)}, results)
-	if !ok {
+	r := l.trains(name, n, since, w.bound(n))
+	l.report(t, w, "DNS remembers: "+removed.what, name, n, r, results)
+	if r.after == 0 {
 		return
 	}
 	time.Sleep((remembers + 1) * time.Second) // no cache has the name any more

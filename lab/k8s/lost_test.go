@@ -18,8 +18,8 @@ func TestLost(t *testing.T) {
 	began, rows := load(), ""
 	defer func() {
 		fmt.Printf("\nLoad %s at the start and %s at the end.\n\n", began, load())
-		fmt.Print("| what is lost, 3 pods | manifest | unreachable after | new pod after | training after |\n" +
-			"|---|---|---|---|---|\n" + rows)
+		fmt.Print("| what is lost, 3 pods | manifest | unreachable after | new pod after | commands after | training after |\n" +
+			"|---|---|---|---|---|---|\n" + rows)
 	}()
 	for round := range rounds() {
 		for _, what := range []string{"machine", "kubelet"} {
@@ -39,7 +39,7 @@ func lose(t *testing.T, name, what string, index int, components []string) strin
 	l := up(t, n)
 	since := time.Now()
 	l.must(t, l.manifest(t, name, n, nil, components...), "apply", "-f", "-")
-	if _, ok := l.trains(name, n, since, lostBound); !ok {
+	if r := l.trains(name, n, since, lostBound); r.after == 0 {
 		l.log(t, name)
 		t.Fatal("the job does not train")
 	}
@@ -55,14 +55,14 @@ func lose(t *testing.T, name, what string, index int, components []string) strin
 	}
 	row := fmt.Sprintf("| the %s of pod %d%s | %s | %.0f s", what, index,
 		map[bool]string{true: ", which hosts the store"}[index == 0], manifest, noticed.Seconds())
-	after, ok := l.trains(name, n, since, lostBound)
-	if !ok {
+	r := l.trains(name, n, since, lostBound)
+	if r.after == 0 {
 		l.log(t, name)
 		t.Errorf("the job does not train within %s", lostBound)
-		return row + fmt.Sprintf(" | - | > %.0f s |\n", lostBound.Seconds())
+		return row + fmt.Sprintf(" | - | - | > %.0f s |\n", lostBound.Seconds())
 	}
 	made := l.of(t, name, index).Metadata.Created.Sub(since)
-	row += fmt.Sprintf(" | %.0f s | %.0f s |\n", made.Seconds(), after.Seconds())
+	row += fmt.Sprintf(" | %.0f s | %.0f s | %.0f s |\n", made.Seconds(), r.began.Seconds(), r.after.Seconds())
 	t.Log(row)
 	return row
 }

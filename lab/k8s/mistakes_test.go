@@ -73,22 +73,31 @@ func TestMistakes(t *testing.T) {
 		fmt.Print("| mistake, 3 pods | a pod says so after | status | the Job has failed after |\n|---|---|---|---|\n" + rows)
 	}()
 	for _, m := range mistakes() {
-		text := l.manifest(t, m.name, 3, m.change)
-		since := time.Now()
-		l.must(t, text, "apply", "-f", "-")
-		if m.after != nil {
-			m.after(t, l, m.name)
-			since = time.Now()
-		}
-		said, missing := l.said(m, since)
-		if missing != "" {
-			t.Errorf("%s: the pods do not say %q", m.what, missing)
-			l.log(t, m.name)
-		}
-		rows += fmt.Sprintf("| %s | %s |\n", m.what, said)
-		t.Logf("%s | %s", m.what, said)
-		l.remove(text)
+		t.Run(m.name, func(t *testing.T) {
+			said, missing := l.try(t, m)
+			if missing != "" {
+				t.Errorf("%s: the pods do not say %q", m.what, missing)
+			}
+			rows += fmt.Sprintf("| %s | %s |\n", m.what, said)
+			t.Logf("%s | %s", m.what, said)
+		})
 	}
+}
+
+// try applies a mistake, and returns what said does.
+func (l *lab) try(t *testing.T, m mistake) (cells, missing string) {
+	text := l.manifest(t, m.name, 3, m.change)
+	defer l.remove(text)
+	since := time.Now()
+	l.must(t, text, "apply", "-f", "-")
+	if m.after != nil {
+		m.after(t, l, m.name)
+		since = time.Now()
+	}
+	if cells, missing = l.said(m, since); missing != "" {
+		l.log(t, m.name)
+	}
+	return cells, missing
 }
 
 // said waits until a pod says all that it must and the Job has failed, if it must; it returns the cells of the row,

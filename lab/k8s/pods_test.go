@@ -78,40 +78,46 @@ func (l *lab) log(t *testing.T, name string) {
 	t.Logf("%s\n%s", out, logs)
 }
 
-// trains returns how long it takes from since until all n ranks are in a run that began after it; false: not within
-// bound.
-func (l *lab) trains(name string, n int, since time.Time, bound time.Duration) (time.Duration, bool) {
+// trains returns how long it takes from since until all n ranks are in a run that began after it; after is 0: not
+// within bound.
+func (l *lab) trains(name string, n int, since time.Time, bound time.Duration) result {
 	for time.Since(since) < bound {
-		if first, run, ok := l.steps(name, n); ok && run.After(since) {
-			return first.Sub(since), true
+		if began, first, run, ok := l.steps(name, n); ok && run.After(since) {
+			return result{after: first.Sub(since), began: began.Sub(since), bound: bound}
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return 0, false
+	return result{bound: bound}
 }
 
-// steps returns when the last of n ranks made its first step of the run that all are in, and when that run began.
-func (l *lab) steps(name string, n int) (first, run time.Time, ok bool) {
+// steps returns, of the run that all n ranks are in, when the last of their commands began, when the last of them made
+// its first step, and when the run began.
+func (l *lab) steps(name string, n int) (began, first, run time.Time, ok bool) {
 	same := ""
 	for rank := range n {
 		text, _ := os.ReadFile(filepath.Join(l.out, name, fmt.Sprintf("rank-%d", rank)))
 		whole := text[:strings.LastIndexByte(string(text), '\n')+1]
 		lines := strings.Split(strings.TrimSpace(string(whole)), "\n")
 		f := strings.Fields(lines[len(lines)-1])
-		if len(f) != 3 || same != "" && f[0] != same {
-			return first, run, false
+		if len(f) != 4 || same != "" && f[0] != same {
+			return began, first, run, false
 		}
 		same = f[0]
 		for _, line := range lines {
-			if g := strings.Fields(line); len(g) == 3 && g[0] == same {
-				if at := clock(g[2]); at.After(first) {
-					first = at
-				}
+			if g := strings.Fields(line); len(g) == 4 && g[0] == same {
+				first, began = later(first, clock(g[2])), later(began, clock(g[3]))
 				break
 			}
 		}
 	}
-	return first, clock(same), true
+	return began, first, clock(same), true
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // clock reads a time of step.py: seconds.

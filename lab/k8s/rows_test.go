@@ -13,7 +13,6 @@ import (
 type loss struct {
 	what string
 	pod  int // its index
-	new  bool
 	do   func(l *lab, p pod) (string, error)
 }
 
@@ -30,13 +29,13 @@ func losses() []loss {
 		{what: "the command of pod 1 is killed", pod: 1, do: func(l *lab, p pod) (string, error) {
 			return l.kubectl("", "exec", p.Metadata.Name, "--", "sh", "-c", killer)
 		}},
-		{what: "pod 1 is deleted", pod: 1, new: true, do: remove},
-		{what: "pod 0 is deleted", pod: 0, new: true, do: remove},
+		{what: "pod 1 is deleted", pod: 1, do: remove},
+		{what: "pod 0 is deleted", pod: 0, do: remove},
 	}
 }
 
 // Rows prints the first table of docs/benchmarks.md, Kubernetes: the seconds from the apply or the loss until all
-// ranks train.
+// ranks train, and until their commands begin.
 func TestRows(t *testing.T) {
 	l := up(t, 2)
 	results := newTable(ways())
@@ -64,13 +63,9 @@ func (l *lab) measure(t *testing.T, w way, name string, n int, results *table) {
 			t.Errorf("%s, %s: %v %s", w.name, loss.what, err, out)
 			return
 		}
-		after, ok := l.trains(name, n, since, w.bound(n))
-		r := result{after: after, bound: w.bound(n)}
-		if ok && loss.new {
-			r.pod = since.Add(after).Sub(l.of(t, name, loss.pod).Metadata.Created)
-		}
+		r := l.trains(name, n, since, w.bound(n))
 		l.report(t, w, loss.what, name, n, r, results)
-		if last := i == len(losses())-1; !ok && !last {
+		if last := i == len(losses())-1; r.after == 0 && !last {
 			l.remove(text)
 			if !l.starts(t, "", w, name, n, text, results) {
 				return
@@ -83,11 +78,11 @@ func (l *lab) measure(t *testing.T, w way, name string, n int, results *table) {
 func (l *lab) starts(t *testing.T, what string, w way, name string, n int, text string, results *table) bool {
 	since := time.Now()
 	l.must(t, text, "apply", "-f", "-")
-	after, ok := l.trains(name, n, since, w.bound(n))
-	if what != "" || !ok {
-		l.report(t, w, what, name, n, result{after: after, bound: w.bound(n)}, results)
+	r := l.trains(name, n, since, w.bound(n))
+	if what != "" || r.after == 0 {
+		l.report(t, w, what, name, n, r, results)
 	}
-	return ok
+	return r.after > 0
 }
 
 // report adds a try. With launch, all must train.

@@ -12,7 +12,7 @@ import (
 // result is how one try of a row ended.
 type result struct {
 	after time.Duration // from what happened until all ranks train; 0: not within bound
-	pod   time.Duration // the part of it after the new pod was made; 0: none was
+	began time.Duration // and until their commands began: the rest is torch's own start
 	bound time.Duration
 }
 
@@ -57,8 +57,8 @@ func (t *table) print() {
 	}
 }
 
-// cell returns the seconds of tries: the median and the range, how much of the median was after the new pod was made,
-// and how many did not train.
+// cell returns the seconds of tries: the median and the range; of the median, when the commands began; and how many did
+// not train.
 func cell(tries []result) string {
 	if len(tries) == 0 {
 		return "-"
@@ -80,9 +80,7 @@ func cell(tries []result) string {
 		if len(ok) > 1 {
 			text += fmt.Sprintf(" (%.1f-%.1f)", ok[0].after.Seconds(), ok[len(ok)-1].after.Seconds())
 		}
-		if m.pod > 0 {
-			text += fmt.Sprintf(" [%.0f]", m.pod.Seconds())
-		}
+		text += fmt.Sprintf(" [%.1f]", m.began.Seconds())
 	}
 	switch {
 	case late == 0:
