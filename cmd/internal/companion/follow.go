@@ -28,13 +28,15 @@ type Names struct {
 // follow moves to the newer pod of the store's host: Kubernetes replaces a pod of a machine that it cannot reach, and
 // the old one may run on. What the other nodes find by the name counts.
 func (p *companion) follow(at rendezvous.Store) {
-	find := &dns.Pods{Config: p.spec.Names.Servers}
-	lost := lostPause
+	find, known, lost := &dns.Pods{Config: p.spec.Names.Servers}, known{}, lostPause
 	for {
 		pause := followPause
-		if len(p.hangup.Connected()) > 0 {
+		switch up := len(p.hangup.Connected()) > 0; {
+		case up && len(known) == 0:
+			pause = lostPause
+		case up:
 			lost = lostPause
-		} else {
+		default:
 			pause, lost = lost, min(lost*5/4, followPause)
 		}
 		select {
@@ -42,15 +44,40 @@ func (p *companion) follow(at rendezvous.Store) {
 		case <-p.ctx.Done():
 			return
 		}
-		moveTo(p.ctx, at, find.Find(p.ctx, p.spec.Names.Host))
+		addrs, connected := find.Find(p.ctx, p.spec.Names.Host), p.hangup.Connected()
+		newer := known.newer(addrs, connected)
+		if moveTo(p.ctx, at, newer) || len(known) == 0 && len(connected) > 0 {
+			known.add(addrs)
+		}
 	}
 }
 
-// moveTo moves to the store at these addresses, if no connection leads there and the store there is the job's.
-func moveTo(ctx context.Context, at rendezvous.Store, addrs []netip.Addr) {
-	led := func(a netip.Addr) bool { return slices.Contains(addrs, a) }
-	if len(addrs) == 0 || slices.ContainsFunc(at.Hangup.Connected(), led) {
-		return
+// known is the addresses that the name of the store's host had when this node looked it up first, or moved.
+type known map[netip.Addr]bool
+
+func (k known) add(addrs []netip.Addr) {
+	for _, a := range addrs {
+		k[a] = true
+	}
+}
+
+// newer returns the addresses of the name that may be a newer pod's: all, if the connection leads to none of them. Of
+// two pods with one name, which there are while Kubernetes cannot end the old one, the added one is the newer.
+func (k known) newer(addrs, connected []netip.Addr) []netip.Addr {
+	led := func(a netip.Addr) bool { return slices.Contains(connected, a) }
+	switch {
+	case !slices.ContainsFunc(addrs, led):
+		return addrs
+	case len(k) == 0:
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return k[a] || led(a) })
+}
+
+// moveTo moves to the store at these addresses, if it is the job's.
+func moveTo(ctx context.Context, at rendezvous.Store, addrs []netip.Addr) (moved bool) {
+	if len(addrs) == 0 {
+		return false
 	}
 	there := at
 	there.Hangup, there.Later, there.Endpoints = nil, false, nil
@@ -60,8 +87,10 @@ func moveTo(ctx context.Context, at rendezvous.Store, addrs []netip.Addr) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, oursBudget)
 	defer cancel()
-	if c, err := rendezvous.Connect(ctx, there, nil); err == nil {
+	c, err := rendezvous.Connect(ctx, there, nil)
+	if err == nil {
 		_ = c.Close()
 		at.Hangup.Move(addrs)
 	}
+	return err == nil
 }

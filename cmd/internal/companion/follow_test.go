@@ -52,12 +52,14 @@ func TestAPodFollowsTheNameOfTheStoresHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	nobody := netip.MustParseAddr("127.0.0.4")
-	for _, addrs := range [][]netip.Addr{nil, {other.Addr()}, {nobody}, {newer.Addr(), old.Addr()}} {
-		if moveTo(t.Context(), at, addrs); !slices.Equal(hangup.Connected(), []netip.Addr{old.Addr()}) {
+	for _, addrs := range [][]netip.Addr{nil, {other.Addr()}, {nobody}} {
+		if moveTo(t.Context(), at, addrs) || !slices.Equal(hangup.Connected(), []netip.Addr{old.Addr()}) {
 			t.Fatalf("the name means %v: connected to %v", addrs, hangup.Connected())
 		}
 	}
-	moveTo(t.Context(), at, []netip.Addr{newer.Addr()})
+	if !moveTo(t.Context(), at, []netip.Addr{newer.Addr()}) {
+		t.Error("did not move")
+	}
 	if slices.Contains(hangup.Connected(), old.Addr()) {
 		t.Errorf("still connected to %v", old)
 	}
@@ -66,5 +68,31 @@ func TestAPodFollowsTheNameOfTheStoresHost(t *testing.T) {
 			t.Fatalf("connected to %v, want %v", hangup.Connected(), newer)
 		}
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Kubernetes publishes the address of an old pod until it has ended, next to that of the new one.
+func TestTheAddedAddressIsTheNewerPods(t *testing.T) {
+	a, b, c := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.3")
+	type addrs = []netip.Addr
+	for _, tc := range []struct {
+		known                  known
+		name, connected, newer addrs
+	}{
+		{nil, addrs{a}, addrs{a}, nil},
+		{nil, addrs{a, b}, addrs{a}, nil}, // which one is older is not known
+		{nil, addrs{b}, addrs{a}, addrs{b}},
+		{known{a: true}, addrs{a}, addrs{a}, addrs{}},
+		{known{a: true}, addrs{b}, addrs{a}, addrs{b}},
+		{known{a: true}, addrs{b, a}, addrs{a}, addrs{b}},
+		{known{a: true, b: true}, addrs{a, b}, addrs{b}, addrs{}}, // it has moved
+		{known{a: true, b: true}, addrs{a, b, c}, addrs{b}, addrs{c}},
+		{known{a: true}, addrs{a, b}, nil, addrs{a, b}}, // the connection is lost
+		{known{a: true}, nil, addrs{a}, nil},
+	} {
+		if got := tc.known.newer(tc.name, tc.connected); !slices.Equal(got, tc.newer) {
+			t.Errorf("%v, connected to %v, the name means %v: newer %v, want %v", tc.known, tc.connected, tc.name, got,
+				tc.newer)
+		}
 	}
 }
