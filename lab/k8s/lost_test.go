@@ -18,8 +18,8 @@ func TestLost(t *testing.T) {
 	began, rows := load(), ""
 	defer func() {
 		fmt.Printf("\nLoad %s at the start and %s at the end.\n\n", began, load())
-		fmt.Print("| what is lost, 3 pods | manifest | unreachable after | new pod after | commands after | training after |\n" +
-			"|---|---|---|---|---|---|\n" + rows)
+		fmt.Print("| what is lost, 3 pods | manifest | unreachable after | new pod after | commands after | " +
+			"training after |\n|---|---|---|---|---|---|\n" + rows)
 	}()
 	for round := range rounds() {
 		for _, what := range []string{"machine", "kubelet"} {
