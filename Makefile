@@ -29,6 +29,8 @@ GLIBC ?= 2.34
 TRUTH_DRAWS ?= 500
 TRUTH_OUT ?= $(CURDIR)/bin/truth
 K8S_PODS ?= 3 6
+K8S_ROUNDS ?= 1
+K8S_RUN ?= .
 
 build: ## bin/launch, and bin/launch-static without cgo
 	CGO_ENABLED=1 $(GOBUILD) -ldflags '$(LDFLAGS) -extldflags=-Wl,-z,lazy' -o bin/launch ./cmd/launch
@@ -77,10 +79,12 @@ hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and
 	LAUNCH_HANGS_PEERS=$(CURDIR)/bin/peers LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
 		go test -count=1 -v -timeout 120m -run Peers ./lab/hangs
 
-test-k8s: build ## a real Kubernetes: starts, losses and mistakes, with launch and without (K8S_PODS="3 6 12")
+test-k8s: build ## a real Kubernetes: starts, losses, mistakes, DNS, with launch and without (K8S_PODS="3 6 12")
 	@tools/torch.sh
+	@tools/apt.sh iproute2 openssl
 	JOBS=2 lab/k8s/build.sh
-	LAUNCH_K8S=1 LAUNCH_K8S_PODS="$(K8S_PODS)" go test -count=1 -v -timeout 60m ./lab/k8s
+	LAUNCH_K8S=1 LAUNCH_K8S_PODS="$(K8S_PODS)" LAUNCH_K8S_ROUNDS=$(K8S_ROUNDS) \
+		go test -count=1 -v -timeout 240m -run '$(K8S_RUN)' ./lab/k8s
 
 mpibench: build ## a real mpirun over ssh: faults on one of three hosts, healthy starts, with launch and without
 	@tools/apt.sh iproute2 nftables openmpi-bin openssh-client || echo "the cases that need these are skipped"

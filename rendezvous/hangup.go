@@ -5,6 +5,9 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -13,8 +16,63 @@ import (
 )
 
 // Hangup is when the other end of a connection to a store last closed it, or refused one: a
-// process that ends does that, and a cable that is cut does not.
-type Hangup struct{ at atomic.Int64 } // UnixNano; 0: never
+// process that ends does that, and a cable that is cut does not. A node that moves to a newer
+// store hangs up on its own.
+type Hangup struct {
+	at atomic.Int64 // UnixNano; 0: never
+
+	mu   sync.Mutex
+	to   []netip.Addr             // where the store is by now; nil: where the endpoints say
+	open map[watchedConn]struct{} // connections to it
+}
+
+// Connected returns the addresses to which connections are open.
+func (h *Hangup) Connected() (all []netip.Addr) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.open {
+		all = append(all, c.to())
+	}
+	return all
+}
+
+// Move has the store dialed at addrs from now on, whatever its endpoints say, and ends the connections to others:
+// their store counts as ended.
+func (h *Hangup) Move(addrs []netip.Addr) {
+	h.mu.Lock()
+	h.to = addrs
+	var old []watchedConn
+	for c := range h.open {
+		if !slices.Contains(addrs, c.to()) {
+			old = append(old, c)
+		}
+	}
+	h.mu.Unlock()
+	if len(old) > 0 {
+		h.at.Store(time.Now().UnixNano())
+	}
+	for _, c := range old {
+		_ = c.Close()
+	}
+}
+
+// places returns the addresses to dial for an endpoint.
+func (h *Hangup) places(endpoint string) []string {
+	if h == nil {
+		return []string{endpoint}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, port, err := net.SplitHostPort(endpoint)
+	if err != nil || len(h.to) == 0 {
+		return []string{endpoint}
+	}
+	var all []string
+	for _, a := range h.to {
+		all = append(all, net.JoinHostPort(a.String(), port))
+	}
+	return all
+}
 
 // watch remembers err, if it is the other end's doing.
 func (h *Hangup) watch(err error) {
@@ -44,10 +102,30 @@ func (c watchedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Close ends the connection.
+func (c watchedConn) Close() error {
+	if h := c.hangup; h != nil {
+		h.mu.Lock()
+		delete(h.open, c)
+		h.mu.Unlock()
+	}
+	return c.Conn.Close()
+}
+
+// to returns the other end.
+func (c watchedConn) to() netip.Addr {
+	at, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	return at.Addr().Unmap()
+}
+
 // dial is dialShort for gRPC. It bounds, as gRPC does for a connection that it knows, how long data
 // may remain unacknowledged.
-func (h *Hangup) dial(ctx context.Context, addr string) (net.Conn, error) {
-	c, err := dialShort(ctx, addr)
+func (h *Hangup) dial(ctx context.Context, addr string) (c net.Conn, err error) {
+	for _, at := range h.places(addr) {
+		if c, err = dialShort(ctx, at); err == nil {
+			break
+		}
+	}
 	if h.watch(err); err != nil {
 		return nil, err
 	}
@@ -56,5 +134,14 @@ func (h *Hangup) dial(ctx context.Context, addr string) (net.Conn, error) {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(pingTimeout/time.Millisecond))
 		})
 	}
-	return watchedConn{c, h}, nil
+	w := watchedConn{c, h}
+	if h != nil {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.open == nil {
+			h.open = map[watchedConn]struct{}{}
+		}
+		h.open[w] = struct{}{}
+	}
+	return w, nil
 }

@@ -161,7 +161,7 @@ var doors = map[string][]string{
 	// For launch doctor it shows what this node sees (scene), and judges what all see (diagnose) by the counters of
 	// its processes (procfs).
 	"cmd/internal/companion": {"diagnose", "diagnose/scene", "diagnose/verdict", "fabric", "fabric/software",
-		"internal/child", "internal/finding", "internal/handoff",
+		"internal/child", "internal/dns", "internal/finding", "internal/handoff",
 		"internal/sidechannel", "internal/masterport", "internal/munge", "internal/process", "internal/secret",
 		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.

@@ -3,7 +3,7 @@ HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 LAB=${K8SLAB:-$(cd "$HERE/../.." && pwd)/bin/k8s}
 K8S_VERSION=1.34.4                 # staging modules: v0.34.4
 BIN=$LAB/bin DEB=$LAB/root VAR=$LAB/var IMG=$LAB/images
-export PATH=$BIN:$DEB/usr/bin:$DEB/usr/sbin:$PATH
+export PATH=$BIN:$DEB/usr/bin:$DEB/usr/sbin:$DEB/bin:$PATH
 CP_IP=10.99.0.1                    # control plane, on the lab's own bridge
 API_VIP=10.96.0.1                  # kubernetes.default.svc, reachable with no kube-proxy
 DNS_VIP=10.96.0.10

@@ -3,17 +3,13 @@ package k8s
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/yaml"
 )
 
 // lab is the running Kubernetes, and what its pods see of this machine.
@@ -26,9 +22,9 @@ type lab struct {
 
 const image = "k8slab/host:1"
 
-// up starts the lab, whose programs are built already, with an image that has nothing: the pods see this machine's
-// /usr, torch and launch by hostPath.
-func up(t *testing.T) *lab {
+// up starts the lab of n nodes, whose programs are built already, with an image that has nothing: the pods see this
+// machine's /usr, torch and launch by hostPath. env goes to up.sh.
+func up(t *testing.T, n int, env ...string) *lab {
 	t.Helper()
 	if os.Getenv("LAUNCH_K8S") == "" {
 		t.Skip("make test-k8s runs this: it needs a Kubernetes, which takes 14 minutes of a core to build")
@@ -50,23 +46,17 @@ func up(t *testing.T) *lab {
 	}
 	l.python = filepath.Dir(filepath.Dir(python))
 	l.image(t)
-	if out, err := exec.Command("./up.sh", nodes()).CombinedOutput(); err != nil {
-		t.Fatalf("up.sh: %v\n%s", err, out)
-	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("./down.sh").CombinedOutput(); err != nil || len(out) > 0 {
 			t.Logf("down.sh: %v %s", err, out)
 		}
 	})
-	return l
-}
-
-// nodes returns how many nodes the lab has.
-func nodes() string {
-	if n := os.Getenv("LAUNCH_K8S_NODES"); n != "" {
-		return n
+	start := exec.Command("./up.sh", strconv.Itoa(n))
+	start.Env = append(os.Environ(), env...)
+	if out, err := start.CombinedOutput(); err != nil {
+		t.Fatalf("up.sh: %v\n%s", err, out)
 	}
-	return "2"
+	return l
 }
 
 // image makes an image of links and empty folders.
@@ -111,76 +101,4 @@ func (l *lab) must(t *testing.T, input string, args ...string) string {
 		t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return out
-}
-
-// object is a Kubernetes object as YAML has it.
-type object = map[string]any
-
-// at returns a field of an object, and an empty one that it adds if there is none.
-func at(o object, names ...string) object {
-	for _, n := range names {
-		if _, ok := o[n].(object); !ok {
-			o[n] = object{}
-		}
-		o = o[n].(object)
-	}
-	return o
-}
-
-// manifest returns k8s/train.yaml for this lab: another name, n pods, this machine's programs, and change applied to
-// the Job and its container.
-func (l *lab) manifest(t *testing.T, name string, n int, change func(job, container object)) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(l.root, "k8s/train.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var docs []string
-	for doc := range strings.SplitSeq(string(text), "\n---\n") {
-		var o object
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			t.Fatal(err)
-		}
-		at(o, "metadata")["name"] = name
-		if o["kind"] == "Service" {
-			at(o, "spec")["selector"] = object{"batch.kubernetes.io/job-name": name}
-		} else {
-			l.adapt(o, name, n, change)
-		}
-		out, err := yaml.Marshal(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs = append(docs, string(out))
-	}
-	return strings.Join(docs, "---\n")
-}
-
-// adapt gives the Job its number of pods, the folders of this machine, and root, who may read them.
-func (l *lab) adapt(o object, name string, n int, change func(job, container object)) {
-	spec := at(o, "spec")
-	spec["completions"], spec["parallelism"] = n, n
-	pod := at(spec, "template", "spec")
-	pod["subdomain"] = name
-	pod["securityContext"] = object{}
-	pod["terminationGracePeriodSeconds"] = 5
-	c := pod["containers"].([]any)[0].(object)
-	c["image"], c["imagePullPolicy"], c["securityContext"] = image, "Never", object{}
-	for _, v := range c["env"].([]any) {
-		if v := v.(object); v["name"] == "LAUNCH_NNODES" {
-			v["value"] = strconv.Itoa(n)
-		}
-	}
-	c["env"] = append(c["env"].([]any), object{"name": "PATH",
-		"value": l.venv + "/bin:" + l.root + "/bin:/usr/bin:/usr/sbin"},
-		object{"name": "OMP_NUM_THREADS", "value": "1"})
-	c["args"] = []any{"torchrun", "--nproc_per_node=1", l.root + "/lab/k8s/testdata/step.py", l.out + "/" + name}
-	for i, dir := range slices.Compact([]string{"/usr", l.venv, l.python, l.root, l.out}) {
-		v := fmt.Sprintf("host-%d", i)
-		pod["volumes"] = append(pod["volumes"].([]any), object{"name": v, "hostPath": object{"path": dir}})
-		c["volumeMounts"] = append(c["volumeMounts"].([]any), object{"name": v, "mountPath": dir})
-	}
-	if change != nil {
-		change(o, c)
-	}
 }

@@ -225,6 +225,9 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 	}
 	if len(s.Serve) == 0 {
 		at.Nodes, at.Later = s.Self.Size, s.Embedded
+		if s.Names != nil {
+			p.wg.Go(func() { p.follow(at) })
+		}
 		return rendezvous.Connect(ctx, at, func(err error) {
 			p.event(rendezvous.Event{Kind: rendezvous.Lost, Text: err.Error()})
 		})

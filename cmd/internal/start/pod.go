@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"launch/cmd/internal/companion"
 	"launch/cmd/internal/storeaddr"
 	"launch/internal/dns"
 	"launch/internal/exit"
@@ -30,6 +31,15 @@ func (s *Start) findBy(servers dns.Config) func(context.Context, string) []netip
 		return (&dns.Pods{Config: servers}).Find
 	}
 	return servers.Find
+}
+
+// names returns how this pod finds the pod that hosts the store again; nil: it is this one, or it is no pod.
+func (s *Start) names() *companion.Names {
+	servers := nameServers(s.Node)
+	if !ofAPod(s.Job) || s.Job.Store.V.Shared || len(s.store.Serve) > 0 || len(servers.Servers) == 0 {
+		return nil
+	}
+	return &companion.Names{Host: s.Job.Store.V.Host, Servers: servers}
 }
 
 // remembered says for how long the name servers may hold that a name does not exist; "": they do not say.

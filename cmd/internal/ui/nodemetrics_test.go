@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -33,6 +34,7 @@ func sick(t *testing.T) NodeMetrics {
 	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
 	sys := fstest.MapFS{
 		at + "counters/port_xmit_data":  file("25"),
+		at + "counters/port_rcv_data":   file("26"),
 		at + "counters/symbol_error":    file("7"),
 		at + "counters/port_rcv_errors": file("none"),
 		at + "hw_counters/lifespan":     file("10"),
@@ -76,23 +78,44 @@ func TestNodeMetricsHaveKnownValuesOnly(t *testing.T) {
 	}
 }
 
-func TestAlertsUseExistingMetrics(t *testing.T) {
-	rules, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "monitoring", "launch.rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
+// The alerts and the dashboard name what launch writes, metrics and labels.
+func TestExamplesUseExistingMetrics(t *testing.T) {
+	labels := map[string][]string{} // by metric; Prometheus adds "instance"
+	for _, m := range []Metrics{sick(t), surveyed(1)} {
+		families, err := m.registry().Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			all := []string{"instance"}
+			for _, l := range f.GetMetric()[0].GetLabel() {
+				all = append(all, l.GetName())
+			}
+			labels[f.GetName()] = all
+		}
 	}
-	text, err := textOf(sick(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	text += "launch_node_fit " // of WriteMetrics
-	names := regexp.MustCompile(`launch_[a-z_]+`).FindAllString(string(rules), -1)
-	if len(names) < 10 {
-		t.Fatalf("%d metrics in the rules", len(names))
-	}
-	for _, name := range names {
-		if !strings.Contains(text, "\n"+name+"{") && !strings.Contains(text, name+" ") {
-			t.Errorf("no code writes %s", name)
+	names := regexp.MustCompile(`launch_[a-z_]+`)
+	words := regexp.MustCompile(`(\w+) ?=~|\{\{(?:\s*\$labels\.)?(\w+)\s*\}\}`)
+	for _, file := range []string{"launch.rules.yaml", "launch.dashboard.json"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "monitoring", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := names.FindAllString(string(text), -1)
+		if len(used) < 10 {
+			t.Fatalf("%d metrics in %s", len(used), file)
+		}
+		var known []string
+		for _, name := range used {
+			if labels[name] == nil {
+				t.Errorf("%s: no code writes %s", file, name)
+			}
+			known = append(known, labels[name]...)
+		}
+		for _, m := range words.FindAllStringSubmatch(string(text), -1) {
+			if l := m[1] + m[2]; !slices.Contains(known, l) {
+				t.Errorf("%s: none of its metrics has the label %s", file, l)
+			}
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// hyperkube: the Kubernetes server programs in one binary, chosen by argv[0] or argv[1].
+// hyperkube: the Kubernetes programs in one binary, chosen by argv[0] or argv[1].
 package main
 
 import (
@@ -13,6 +13,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo"
 	_ "k8s.io/component-base/metrics/prometheus/version"
+	kubectl "k8s.io/kubectl/pkg/cmd"
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -32,7 +33,7 @@ func main() {
 	mk, ok := cmds[name]
 	if !ok {
 		fmt.Fprintln(os.Stderr,
-			"usage: hyperkube etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet [flags]")
+			"usage: hyperkube etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl [flags]")
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(mk()))
@@ -43,4 +44,5 @@ var cmds = map[string]func() *cobra.Command{
 	"kube-controller-manager": kcm.NewControllerManagerCommand,
 	"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 	"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+	"kubectl":                 kubectl.NewDefaultKubectlCommand,
 }
