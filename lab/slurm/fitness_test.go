@@ -49,7 +49,7 @@ func (c *cluster) unfit(t *testing.T) {
 		s := c.run(t, "srun", but, "-w", "c7-n11,gpu01,gpu02", "-N3", "--ntasks-per-node=2", late, launch,
 			"--check-dir", dir, c.in("show"))
 		what := "the scratch disk of " + bad + " is read-only"
-		s.says(t, "fail user.disk       "+what, ") is unfit: user.disk: "+what, "no node is added to a Slurm step")
+		s.says(t, "fail user.disk       "+bad+": "+what, " is unfit: user.disk: "+what, "no node is added to a Slurm step")
 		if n := strings.Count(s.err, "sbatch --exclude="+bad+" …"); n != 3 {
 			t.Errorf("%d nodes print the option; want 3", n)
 		}
