@@ -216,6 +216,19 @@ func TestCtrlC(t *testing.T) {
 		}
 		t.Fatalf("never showed %q, but:\n%s", text, strings.Join(seen, "\n"))
 	}
+	t.Run("after a typo there is nothing to wait for", func(t *testing.T) {
+		_, screen, c := onTerminal(append([]string{"--bogus"}, pair(t, "true")...)...)
+		until(screen, "unknown flag --bogus")
+		for screen.Scan() {
+			if strings.Contains(screen.Text(), "hosting the store") {
+				t.Errorf("it printed %q", screen.Text())
+			}
+		}
+		_ = c.Wait()
+		if got := c.ProcessState.ExitCode(); got != exit.Usage {
+			t.Errorf("ended with %d", got)
+		}
+	})
 	t.Run("while it waits", func(t *testing.T) {
 		person, screen, c := onTerminal(pair(t, "true")...)
 		until(screen, "1 of 2 nodes joined")

@@ -25,9 +25,12 @@ const (
 )
 
 // Excuse prints why a line is wrong, reports it to the other nodes as far as the line says who they are, and returns
-// the exit status.
+// the exit status. At a terminal somebody has read it, and types the line again.
 func (s *Start) Excuse(ctx context.Context, argv []string, err error) int {
 	status := s.Fail(err, nil)
+	if s.UI.Watched() {
+		return status
+	}
 	s.argv = argv
 	s.Opt.JoinTimeout = max(s.Opt.JoinTimeout, noteBudget) // it may be what is wrong
 	s.excuse(ctx, err)

@@ -70,6 +70,9 @@ func columns(w io.Writer) int {
 	return n
 }
 
+// Watched reports whether somebody reads along: the error output is a terminal.
+func (u *UI) Watched() bool { return u.width > 0 }
+
 // sink remembers the first error of a write: a full disk must not look like a short answer. When the reader has
 // closed the pipe, SIGPIPE ends launch.
 type sink struct {
