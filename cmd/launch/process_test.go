@@ -224,9 +224,8 @@ func TestCtrlC(t *testing.T) {
 				t.Errorf("it printed %q", screen.Text())
 			}
 		}
-		_ = c.Wait()
-		if got := c.ProcessState.ExitCode(); got != exit.Usage {
-			t.Errorf("ended with %d", got)
+		if _ = c.Wait(); c.ProcessState.ExitCode() != exit.Usage {
+			t.Errorf("ended with %d", c.ProcessState.ExitCode())
 		}
 	})
 	t.Run("while it waits", func(t *testing.T) {
