@@ -1,10 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"os"
+	"os/exec"
+	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"launch/internal/exit"
+	"launch/internal/pty"
 )
 
 // three returns the arguments of one of three nodes with a node rank and a store.
@@ -206,3 +212,49 @@ func TestAllNodesNameTheSameMissingOnes(t *testing.T) {
 		})
 	}
 }
+
+// At a terminal somebody reads what is wrong, and types the line again: nothing is hosted for the others.
+func TestAMistakeAtATerminalEndsAtOnce(t *testing.T) {
+	for mistake, want := range map[string]int{"--bogus": exit.Usage, "--job=j2": exit.NotFound} {
+		_, screen, c := onTerminal(t, append([]string{mistake}, pair(t, "no-such-program")...)...)
+		shows(t, screen, "error: ")
+		for screen.Scan() {
+			if strings.Contains(screen.Text(), "hosting the store") {
+				t.Errorf("%s: it printed %q", mistake, screen.Text())
+			}
+		}
+		if _ = c.Wait(); c.ProcessState.ExitCode() != want {
+			t.Errorf("%s: ended with %d, want %d", mistake, c.ProcessState.ExitCode(), want)
+		}
+	}
+}
+
+// onTerminal starts launch at a terminal, and returns the other end of it and what it shows.
+func onTerminal(t *testing.T, args ...string) (*os.File, *bufio.Scanner, *exec.Cmd) {
+	t.Helper()
+	person, programs := pty.Open(t)
+	c := launched(t, args...)
+	c.Stdin, c.Stdout, c.Stderr = programs, programs, programs
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	programs.Close()
+	return person, bufio.NewScanner(person), c
+}
+
+// shows reads a terminal up to a line with a text.
+func shows(t *testing.T, s *bufio.Scanner, text string) {
+	t.Helper()
+	var seen []string
+	for s.Scan() {
+		seen = append(seen, s.Text())
+		if strings.Contains(ansi.ReplaceAllString(s.Text(), ""), text) {
+			return
+		}
+	}
+	t.Fatalf("never showed %q, but:\n%s", text, strings.Join(seen, "\n"))
+}
+
+// ansi is what colours a line.
+var ansi = regexp.MustCompile("\x1b\\[[0-9;]*[mK]")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
 	"os"
@@ -17,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/internal/exit"
-	"launch/internal/pty"
 )
 
 // inheritance prints what a process inherits: signals, limits, descriptors, umask,
@@ -194,45 +192,11 @@ func TestSignalsBeforeTheStartEndTheWaitAndAreReported(t *testing.T) {
 }
 
 func TestCtrlC(t *testing.T) {
-	onTerminal := func(args ...string) (*os.File, *bufio.Scanner, *exec.Cmd) {
-		person, programs := pty.Open(t)
-		c := launched(t, args...)
-		c.Stdin, c.Stdout, c.Stderr = programs, programs, programs
-		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		programs.Close()
-		return person, bufio.NewScanner(person), c
-	}
-	until := func(s *bufio.Scanner, text string) {
-		t.Helper()
-		var seen []string
-		for s.Scan() {
-			seen = append(seen, s.Text())
-			if strings.Contains(s.Text(), text) {
-				return
-			}
-		}
-		t.Fatalf("never showed %q, but:\n%s", text, strings.Join(seen, "\n"))
-	}
-	t.Run("after a typo there is nothing to wait for", func(t *testing.T) {
-		_, screen, c := onTerminal(append([]string{"--bogus"}, pair(t, "true")...)...)
-		until(screen, "unknown flag --bogus")
-		for screen.Scan() {
-			if strings.Contains(screen.Text(), "hosting the store") {
-				t.Errorf("it printed %q", screen.Text())
-			}
-		}
-		if _ = c.Wait(); c.ProcessState.ExitCode() != exit.Usage {
-			t.Errorf("ended with %d", c.ProcessState.ExitCode())
-		}
-	})
 	t.Run("while it waits", func(t *testing.T) {
-		person, screen, c := onTerminal(pair(t, "true")...)
-		until(screen, "1 of 2 nodes joined")
+		person, screen, c := onTerminal(t, pair(t, "true")...)
+		shows(t, screen, "1 of 2 nodes joined")
 		_, _ = person.Write([]byte{3})
-		until(screen, "interrupted before the command ran")
+		shows(t, screen, "interrupted before the command ran")
 		_ = c.Wait()
 		if got := c.ProcessState.ExitCode(); got != 130 {
 			t.Errorf("ended with %d", got)
@@ -241,12 +205,12 @@ func TestCtrlC(t *testing.T) {
 	t.Run("the running command gets it", func(t *testing.T) {
 		args := pair(t, "sh", "-c", "trap 'echo caught it; exit 9' INT; echo at work; while :; do sleep 0.05; done")
 		other := begin(t, args...)
-		person, screen, c := onTerminal(args...)
-		until(screen, "at work")
+		person, screen, c := onTerminal(t, args...)
+		shows(t, screen, "at work")
 		other.line(t, "at work")
 		companion := companionOf(c.Process.Pid)
 		_, _ = person.Write([]byte{3})
-		until(screen, "caught it")
+		shows(t, screen, "caught it")
 		_ = c.Wait()
 		if got := c.ProcessState.ExitCode(); got != 9 {
 			t.Errorf("ended with %d, want the command's 9", got)

@@ -120,7 +120,11 @@ func (s *Start) leaveNote(ctx context.Context, text string, nameless, lacking bo
 	store := s.noteStore(ctx, place)
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text, First: len(place.Serve) > 0}
 	var server *rendezvous.Server // which the others wait for
-	if note.First && !nameless && !lacking {
+	switch hosts := note.First && !nameless && !lacking; {
+	case hosts && s.UI.Watched() && !s.noWait(): // somebody reads what fails here, and starts again
+		ctx, cancel = context.WithTimeout(ctx, hostBudget)
+		defer cancel()
+	case hosts:
 		ctx, cancel = context.WithTimeout(whole, rendezvous.Linger)
 		defer cancel()
 		if server, err = s.hostNote(ctx, place, &store); err != nil {
