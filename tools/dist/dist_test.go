@@ -26,7 +26,8 @@ func packages(t *testing.T) release {
 		t.Fatal(err)
 	}
 	version := os.Getenv("LAUNCH_DIST_VERSION")
-	return release{version: version, time: time.Unix(1_700_000_000, 0).UTC(), root: root, in: filepath.Join(dir, "bin"), out: dir}
+	return release{version: version, time: time.Unix(1_700_000_000, 0).UTC(), root: root, in: filepath.Join(dir, "bin"),
+		out: dir}
 }
 
 // one returns the package whose name ends so.
@@ -71,7 +72,8 @@ func TestTheWheelPutsLaunchOnPath(t *testing.T) {
 	need(t, "python3")
 	venv := t.TempDir()
 	run(t, "python3", "-m", "venv", venv)
-	run(t, venv+"/bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--pre", "--find-links", r.out,
+	run(t, venv+"/bin/python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--pre",
+		"--find-links", r.out,
 		strings.ReplaceAll(distribution, "_", "-"))
 	runs(t, r, venv+"/bin/launch")
 	run(t, venv+"/bin/python", "-m", "pip", "uninstall", "--quiet", "--yes", strings.ReplaceAll(distribution, "_", "-"))
@@ -204,7 +206,8 @@ func TestShellsAcceptTheCompletions(t *testing.T) {
 			run(t, shell, "-n", script)
 			if shell == "fish" {
 				t.Setenv("PATH", filepath.Join(dir, "launch-"+r.version, "bin")+":"+os.Getenv("PATH"))
-				if out := run(t, shell, "-c", "source "+script+"; complete -C 'launch --join'"); !strings.Contains(out, "--join-timeout") {
+				out := run(t, shell, "-c", "source "+script+"; complete -C 'launch --join'")
+				if !strings.Contains(out, "--join-timeout") {
 					t.Errorf("fish completes %q", out)
 				}
 			}
@@ -240,7 +243,8 @@ func TestABinaryForANewerLibraryIsRefused(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
 		want bool
-	}{{"2.28", "2.34", true}, {"2.34", "2.28", false}, {"2.28", "2.28", false}, {"2.2.5", "2.28", true}, {"2.28", "2.28.1", true}} {
+	}{{"2.28", "2.34", true}, {"2.34", "2.28", false}, {"2.28", "2.28", false}, {"2.2.5", "2.28", true},
+		{"2.28", "2.28.1", true}} {
 		if got := older(tc.a, tc.b); got != tc.want {
 			t.Errorf("%s is older than %s: %t", tc.a, tc.b, got)
 		}
@@ -255,7 +259,8 @@ func TestABinaryForANewerLibraryIsRefused(t *testing.T) {
 }
 
 func TestVersionsOfPackages(t *testing.T) {
-	for version, want := range map[string]string{"v0.3.0": "0.3.0", "dev": "0.0.0", "v1.2.3-4-gabc": "1.2.3", "": "0.0.0"} {
+	for version, want := range map[string]string{"v0.3.0": "0.3.0", "dev": "0.0.0", "v1.2.3-4-gabc": "1.2.3",
+		"": "0.0.0"} {
 		if got := (release{version: version}).plain(); got != want {
 			t.Errorf("%q gives %q, want %q", version, got, want)
 		}

@@ -27,11 +27,7 @@ func (r release) image(builds []build) error {
 		layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 			var out bytes.Buffer
 			t := tar.NewWriter(&out)
-			h := &tar.Header{Typeflag: tar.TypeReg, Name: "launch", Mode: 0o755, Size: int64(len(data)), ModTime: r.time}
-			if err := t.WriteHeader(h); err != nil {
-				return nil, err
-			}
-			if _, err := t.Write(data); err != nil {
+			if err := r.put(t, "launch", 0o755, data); err != nil {
 				return nil, err
 			}
 			return io.NopCloser(&out), t.Close()

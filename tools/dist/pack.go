@@ -60,16 +60,21 @@ func (r release) archive(b build) error {
 	return os.WriteFile(r.name("linux", b.arch+".tar.gz"), out.Bytes(), 0o644)
 }
 
+// put adds a file with the time of the release.
+func (r release) put(to *tar.Writer, name string, mode fs.FileMode, data []byte) error {
+	h := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode), Size: int64(len(data)), ModTime: r.time}
+	if err := to.WriteHeader(h); err != nil {
+		return err
+	}
+	_, err := to.Write(data)
+	return err
+}
+
 // tar writes the files of a tree with other names.
 func (r release) tar(to io.Writer, b build, rename func(string) string) error {
 	t := tar.NewWriter(to)
 	err := b.each(func(name string, mode fs.FileMode, data []byte) error {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: rename(name), Mode: int64(mode), Size: int64(len(data)), ModTime: r.time}
-		if err := t.WriteHeader(h); err != nil {
-			return err
-		}
-		_, err := t.Write(data)
-		return err
+		return r.put(t, rename(name), mode, data)
 	})
 	if err != nil {
 		return err

@@ -84,8 +84,9 @@ func (r release) man() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := "launch 1 \"\" \"launch " + r.version + "\"\n=====\n\n# NAME\n\nlaunch - check, rank and start a distributed " +
-		"training job\n\n# SYNOPSIS\n\n**launch** [*flags*] *COMMAND*\n\n**launch** *SUBCOMMAND* [*flags*]\n\n" +
+	page := "launch 1 \"\" \"launch " + r.version + "\"\n=====\n\n# NAME\n\n" +
+		"launch - check, rank and start a distributed training job\n\n# SYNOPSIS\n\n" +
+		"**launch** [*flags*] *COMMAND*\n\n**launch** *SUBCOMMAND* [*flags*]\n\n" +
 		"# DESCRIPTION\n\n```\n" + string(help) + "```\n\n"
 	for _, part := range []struct{ head, file string }{{"SUBCOMMANDS", "commands.md"}, {"EXIT STATUS", "exit-codes.md"}} {
 		text, err := os.ReadFile(filepath.Join(r.root, "docs", part.file))
@@ -110,7 +111,8 @@ func rows(markdown string) string {
 		case strings.HasPrefix(cells, "type |"), strings.HasPrefix(cells, "code |"):
 		default:
 			first, rest, _ := strings.Cut(strings.TrimSuffix(cells, "|"), " | ")
-			fmt.Fprintf(&out, "**%s**\n:   %s\n\n", strings.Trim(first, "`"), strings.ReplaceAll(strings.TrimSpace(rest), " | ", "; "))
+			rest = strings.ReplaceAll(strings.TrimSpace(rest), " | ", "; ")
+			fmt.Fprintf(&out, "**%s**\n:   %s\n\n", strings.Trim(first, "`"), rest)
 		}
 	}
 	return out.String()
