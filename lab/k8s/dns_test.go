@@ -15,16 +15,7 @@ const remembers = 30
 // DNS prints the fourth table of docs/benchmarks.md, Kubernetes: starts while the cluster's DNS remembers that pod 0's
 // name does not exist, or the address that pod 0 of the Job before had.
 func TestDNS(t *testing.T) {
-	l := up(t, 2, fmt.Sprintf("K8SLAB_DNS_CACHE=%d", remembers))
-	results := newTable(ways())
-	defer results.print()
-	for round := range rounds() {
-		for _, n := range sizes(t) {
-			for _, w := range results.ways {
-				l.forgets(t, w, fmt.Sprintf("dns-%d-%s-%d", n, w.name, round), n, results)
-			}
-		}
-	}
+	up(t, 2, fmt.Sprintf("K8SLAB_DNS_CACHE=%d", remembers)).tabulate(t, "dns", (*lab).forgets)
 }
 
 // forgets starts a Job twice, and replaces pod 0 in between.

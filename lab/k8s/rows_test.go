@@ -37,13 +37,17 @@ func losses() []loss {
 // Rows prints the first table of docs/benchmarks.md, Kubernetes: the seconds from the apply or the loss until all
 // ranks train, and until their commands begin.
 func TestRows(t *testing.T) {
-	l := up(t, 2)
+	up(t, 2).tabulate(t, "row", (*lab).measure)
+}
+
+// tabulate prints a table of Jobs, each in a number of pods and in a way to start.
+func (l *lab) tabulate(t *testing.T, prefix string, run func(*lab, *testing.T, way, string, int, *table)) {
 	results := newTable(ways())
 	defer results.print()
 	for round := range rounds() {
 		for _, n := range sizes(t) {
 			for _, w := range results.ways {
-				l.measure(t, w, fmt.Sprintf("row-%d-%s-%d", n, w.name, round), n, results)
+				run(l, t, w, fmt.Sprintf("%s-%d-%s-%d", prefix, n, w.name, round), n, results)
 			}
 		}
 	}
