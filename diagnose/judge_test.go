@@ -73,8 +73,8 @@ func TestOneHostDoesNotSayThatARankOfAnotherIsGone(t *testing.T) {
 // TestANodeWhoseLaunchHasLeft: the ranks that wait, wait for those of that node. One of another job says nothing.
 func TestANodeWhoseLaunchHasLeft(t *testing.T) {
 	for port, want := range map[int]string{29500: "node.ended", 29501: "rank.duplicate"} {
-		told := scene.Scene{Host: "h0", Ended: []scene.Ended{{Name: "node 2 h2 (10.0.0.3)", Rank: 2, Port: port}}}
-		a := Judge([]scene.Scene{envScene(), told})[0]
+		gone := scene.Scene{Host: "h0", Ended: []scene.Ended{{Name: "node 2 h2 (10.0.0.3)", Rank: 2, Port: port}}}
+		a := Judge([]scene.Scene{envScene(), gone})[0]
 		if len(a.Why) == 0 || a.Why[0].Cause != want || !slices.Equal(a.Why[0].Ranks, []int{2}) {
 			t.Errorf("port %d: %+v", port, a)
 		}

@@ -229,7 +229,7 @@ func TestAMistakeAtATerminalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// onTerminal starts launch at a terminal, and returns the other end of it and what it shows.
+// onTerminal starts launch at a terminal, and returns its other end and what it shows.
 func onTerminal(t *testing.T, args ...string) (*os.File, *bufio.Scanner, *exec.Cmd) {
 	t.Helper()
 	person, programs := pty.Open(t)

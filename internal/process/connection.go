@@ -14,7 +14,7 @@ import (
 type Connection struct {
 	Remote netip.AddrPort
 	Unread uint32 // bytes that arrived in order, and that the process has not read
-	Held   uint32 // memory of all that arrived, also of what came out of order; 0 where the kernel does not say
+	Held   uint32 // memory of all that arrived, also of what arrived out of order; 0 where the kernel does not say
 
 	MSS         uint32 // the longest segment that is sent
 	Retransmits uint8  // of what is sent now, without an answer

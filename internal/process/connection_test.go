@@ -47,7 +47,7 @@ func TestConnectionsOfThisProcess(t *testing.T) {
 func TestWhatALossLeaves(t *testing.T) {
 	c := Connection{Held: 2304}
 	if !c.Gap() {
-		t.Error("data that came out of order is no gap")
+		t.Error("data that arrived out of order is no gap")
 	}
 	c.Unread = 3
 	if c.Gap() {

@@ -31,7 +31,7 @@ func networkFaults() []fault {
 			says:   []string{"not known", "unknown", "resolve", "no address", "no such host"},
 		},
 		{
-			name:   "the name means an address of nobody",
+			name:   "the name has an address that no host has",
 			inject: func(tr *trial) { tr.Hosts[0].Sh("sed -i s/10.77.0.3/10.77.0.99/ /etc/hosts") },
 			says:   []string{"no route", "unreachable", "timed out", "no answer", "not answer", "within"},
 		},

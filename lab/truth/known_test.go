@@ -33,7 +33,7 @@ const (
 	slow = "the job runs into a time limit of its own by chance, on either side"
 	// small is another one: an error of launch names the limit.
 	small = "launch itself cannot start under that limit, and says so"
-	// together is why launch may say nothing. A command that waits is told who has failed.
+	// together is why launch may say nothing. For a command that waits, launch names the node that failed.
 	together = "the commands of all nodes end within a second, with errors of their own"
 )
 

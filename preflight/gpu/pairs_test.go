@@ -70,7 +70,7 @@ func TestNCCLGoesWithItsDriverAndItsPlugin(t *testing.T) {
 			"ok plugin"},
 		"an NCCL older than the table": {with(plugin("2.8.4", 8), "12.8"),
 			"ok plugin"},
-		"nothing is known of it": {with(plugin("2.27.5"), "12.8"),
+		"nothing is known about it": {with(plugin("2.27.5"), "12.8"),
 			"ok plugin"},
 		"a libfabric that is too old": {with(old, "12.8"),
 			"warn does not load: it needs FABRIC_1.8 of libfabric, which /usr/lib/l"},

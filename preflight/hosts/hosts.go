@@ -28,7 +28,7 @@ func Checks() []preflight.Check {
 			Doc: "mpirun refuses to start."},
 		{ID: "mpi.name", Title: "the name of each host is known", Doc: waits},
 		{ID: "mpi.reach", Title: "each host answers", Doc: waits},
-		{ID: "mpi.mtu", Title: "long packets reach each host, and come back",
+		{ID: "mpi.mtu", Title: "long packets arrive, to each host and from it",
 			Doc: waits + "Short packets arrive, so the host answers a ping, and ssh begins to log in and stops."},
 		{ID: "mpi.login", Title: "the agent logs in to each host without asking",
 			Doc: "A question about a host's key or a password stops mpirun without a word, or ends it."},

@@ -45,7 +45,7 @@ type Spec struct {
 	EndHung   bool          `json:"end_hung,omitempty"` // --on-hang end: launch waits for Hung
 	Torchrun  bool          `json:"torchrun,omitempty"` // the command: its ranks are watched
 	JSON      bool          `json:"json,omitempty"`     // the form of what is printed after the handoff
-	Mixed     bool          `json:"mixed,omitempty"`    // the lines of all nodes come to one log
+	Mixed     bool          `json:"mixed,omitempty"`    // the lines of all nodes go to one log
 
 	Port   int              `json:"port"`             // the wanted port for the job's own store
 	Fixed  bool             `json:"fixed"`            // rank 0 takes no other port
@@ -65,7 +65,7 @@ type Print func(w Where, f finding.Finding, note string)
 // Where is the node that prints, and the form of its lines.
 type Where struct {
 	JSON      bool
-	Mixed     bool // the lines of all nodes come to one log
+	Mixed     bool // the lines of all nodes go to one log
 	Host, Job string
 	Rank      int // -1: not known
 }

@@ -51,8 +51,8 @@ func TestAPodFollowsTheNameOfTheStoresHost(t *testing.T) {
 	if _, err := s.Join(t.Context(), 10*time.Second); err != nil {
 		t.Fatal(err)
 	}
-	nobody := netip.MustParseAddr("127.0.0.4")
-	for _, addrs := range [][]netip.Addr{nil, {other.Addr()}, {nobody}} {
+	unused := netip.MustParseAddr("127.0.0.4")
+	for _, addrs := range [][]netip.Addr{nil, {other.Addr()}, {unused}} {
 		if moveTo(t.Context(), at, addrs) || !slices.Equal(hangup.Connected(), []netip.Addr{old.Addr()}) {
 			t.Fatalf("the name means %v: connected to %v", addrs, hangup.Connected())
 		}

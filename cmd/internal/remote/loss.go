@@ -51,7 +51,7 @@ func (l *losses) look(ctx context.Context, pid int) *Loss {
 			found = Loss{"to it", fmt.Sprintf("a segment of %d bytes was sent %d times without an answer", size,
 				c.Retransmits+1)}
 		case l.gaps >= gaps:
-			found = Loss{"from it", fmt.Sprintf("after %d bytes a segment is missing, and shorter ones behind it are here",
+			found = Loss{"from it", fmt.Sprintf("after %d bytes a segment is missing, and shorter ones after it have arrived",
 				c.Received)}
 		default:
 			continue

@@ -81,7 +81,7 @@ func TestARunEndsWithTheInputOfTheShell(t *testing.T) {
 		if _, err := os.Stat(dir + "/left"); err == nil {
 			t.Errorf("%s: %s was not run", shell, AtEnd)
 		}
-		// Of one that has ended nobody may have asked yet.
+		// A process that has ended may still be a zombie.
 		if line, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline"); len(line) > 0 {
 			t.Errorf("%s: the command still runs", shell)
 		}

@@ -24,7 +24,7 @@ func (s *Start) depart(ctx context.Context, err error) error {
 		return s.inPod(err)
 	}
 	s.leave(s.farewell(ctx, err))
-	s.told = !isDuplicate(err) && !errors.Is(err, companion.ErrDied) // these are not registered
+	s.reported = !isDuplicate(err) && !errors.Is(err, companion.ErrDied) // these are not registered
 	// the job needed no standby node, and ended well
 	if e, ok := errors.AsType[*rendezvous.SpareError](err); ok && e.Why == "" {
 		s.status = 0

@@ -39,7 +39,7 @@ func (s *Start) Excuse(ctx context.Context, argv []string, err error) int {
 
 // excuse reports to the other nodes, if their store answers, why this node does not join.
 func (s *Start) excuse(ctx context.Context, err error) {
-	if s.told || s.Subcommand != "" || s.Opt.DryRun || s.caught != nil && s.caught() != nil {
+	if s.reported || s.Subcommand != "" || s.Opt.DryRun || s.caught != nil && s.caught() != nil {
 		return
 	}
 	text, ok := s.apology(err)

@@ -62,7 +62,7 @@ type Start struct {
 	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
 	twins      bool // another node has this node's rank
-	told       bool // the other nodes know that this one has left
+	reported   bool // the other nodes know that this one has left
 
 	// of an mpirun line: the unfit hosts, and what all found together
 	unfitHosts []string

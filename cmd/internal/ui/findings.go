@@ -74,7 +74,7 @@ func (u *UI) finding(w io.Writer, f finding.Finding, wide int) {
 	u.fix(w, indent+"fix     ", indent+"        ", f.Fix)
 }
 
-// details writes the lines below a finding for a log, where lines of other nodes may come between: each has the ID and
+// details writes the lines below a finding for a log, where lines of other nodes may be in between: each has the ID and
 // the node.
 func (u *UI) details(w io.Writer, f finding.Finding, id string) {
 	from := "launch:      " + id
