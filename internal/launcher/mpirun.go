@@ -227,6 +227,10 @@ func (l Line) noForward(env []string) string {
 // Hydra reports whether mpirun is the mpiexec of Hydra, in MPICH and Intel MPI.
 func (l Line) Hydra() bool { return l.MPI == "mpich" || l.MPI == "intel" }
 
+// HeadFirst reports whether mpirun fills the host where it runs before the others, wherever the list has it: Open MPI
+// 4.1 does, 5.0 and Hydra do not (seen in lab/mpi).
+func (l Line) HeadFirst() bool { return l.MPI == "openmpi4" }
+
 // Of parses an mpirun line again for an MPI: "openmpi", "openmpi4", "openmpi5",
 // "mpich", "intel"; "" is unknown. It returns other lines as they are.
 func (l Line) Of(mpi string) Line {

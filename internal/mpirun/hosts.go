@@ -50,6 +50,7 @@ func (r *reader) hosts() error {
 		r.run.NP = n
 	}
 	r.run.Strict = !r.hydra() && !r.oversubscribes()
+	r.run.Placed = r.placed()
 	if r.hydra() {
 		r.only()
 	}

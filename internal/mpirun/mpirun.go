@@ -48,7 +48,9 @@ type Run struct {
 	Source string `json:"source,omitempty"` // of the hosts: "--hostfile hosts"
 	NP     int    `json:"np,omitempty"`     // 0: not said
 	// Strict: mpirun refuses more processes than slots.
-	Strict bool   `json:"strict,omitempty"`
+	Strict bool `json:"strict,omitempty"`
+	// Placed says what places the processes otherwise than by filling one host after the other; "": nothing does.
+	Placed string `json:"placed,omitempty"`
 	Agent  Agent  `json:"agent,omitzero"`
 	Daemon string `json:"daemon,omitempty"` // a path, or a name that the other host looks up
 	Prefix string `json:"prefix,omitempty"` // of the installation that mpirun asks for on the other hosts

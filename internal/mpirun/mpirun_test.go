@@ -170,3 +170,33 @@ func TestTheDaemonOnTheOtherHosts(t *testing.T) {
 		}
 	}
 }
+
+func TestProcs(t *testing.T) {
+	cores := func(string) int { return 8 }
+	for _, tt := range []struct {
+		mpi, line string
+		want      []int
+		placed    string
+	}{
+		{"openmpi4", "mpirun -np 5 --hostfile hosts ./a", []int{4, 1, 0}, ""},
+		{"openmpi5", "mpirun --hostfile hosts ./a", []int{4, 2, 8}, ""},
+		{"openmpi4", "mpirun -np 3 --map-by core --bind-to core --host h1:2,h2 ./a", []int{2, 1}, ""},
+		{"openmpi4", "mpirun -np 4 --host h1:2,h2 ./a", nil, ""}, // mpirun refuses it
+		{"openmpi4", "mpirun -np 4 --oversubscribe --host h1,h2 ./a", nil, "-oversubscribe"},
+		{"openmpi4", "mpirun -np 2 --map-by node --host h1:2,h2:2 ./a", nil, "--map-by node"},
+		{"openmpi4", "mpirun -np 2 --mca rmaps_base_mapping_policy node --host h1:2,h2:2 ./a", nil,
+			"OMPI_MCA_rmaps_base_mapping_policy"},
+		{"openmpi5", "mpirun -np 1 --host h1 ./a : -np 1 --host h2 ./b", nil, "the line has several programs"},
+		{"mpich", "mpiexec -n 5 -f machines ./a", []int{4, 1}, ""},
+		{"mpich", "mpiexec -n 3 -hosts h1,h2,h3 -map-by core ./a", []int{1, 1, 1}, ""},
+		{"mpich", "mpiexec -f machines ./a", nil, ""},
+		{"mpich", "mpiexec -n 9 -f machines ./a", nil, ""}, // it begins again with the first host
+		{"mpich", "mpiexec -n 2 -ppn 1 -f machines ./a", nil, "-ppn"},
+	} {
+		run := read(t, tt.mpi, nil, strings.Fields(tt.line)...)
+		got, ok := run.Procs(cores)
+		if ok != (tt.want != nil) || ok && !cmp.Equal(got, tt.want) || run.Placed != tt.placed {
+			t.Errorf("%s: %v %v, placed by %q; want %v, %q", tt.line, got, ok, run.Placed, tt.want, tt.placed)
+		}
+	}
+}

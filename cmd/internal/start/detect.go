@@ -190,7 +190,7 @@ func (s *Start) lookUp(ctx context.Context, host string) (all []netip.Addr, err 
 	return all, nil
 }
 
-// mpirunWorld returns the hosts of mpirun's list whose address is known. A name of this machine gets
+// mpirunWorld returns the hosts of mpirun's list whose address is known, the one of rank 0 first. A name of this machine gets
 // the address by which the others reach it. A recording has no names.
 func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	hosts, n := s.Job.Hosts, s.Node
@@ -222,6 +222,9 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 		if own(addr) && w.Addr.IsValid() {
 			w.Peers[i] = w.Addr
 		}
+	}
+	if i := slices.IndexFunc(w.Peers, own); i > 0 && s.Job.Line.HeadFirst() {
+		toFront(w.Peers, i)
 	}
 	return w
 }

@@ -72,6 +72,10 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	if !slices.Contains(local, false) {
 		return nil
 	}
+	if i := slices.Index(local, true); i > 0 && s.Job.Line.HeadFirst() {
+		toFront(s.Mpirun.Hosts, i)
+		toFront(local, i)
+	}
 	a, err := s.ask(ctx, local)
 	if err != nil {
 		return err
@@ -93,6 +97,13 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	}
 	s.addChecked(c)
 	return nil
+}
+
+// toFront makes the element at i the first one.
+func toFront[T any](s []T, i int) {
+	first := s[i]
+	copy(s[1:i+1], s[:i])
+	s[0] = first
 }
 
 // onlyMpi reports whether --only has no check that the hosts make together.

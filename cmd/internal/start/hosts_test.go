@@ -1,7 +1,9 @@
 package start
 
 import (
+	stdcmp "cmp"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -78,6 +80,32 @@ func TestUnfitHostsAreLeftOutWhereSlotsSuffice(t *testing.T) {
 	} {
 		if err := mpirunStart(t, "h1", words...).dropUnfit(); err == nil {
 			t.Errorf("%s: no error", why)
+		}
+	}
+}
+
+// Where the hosts need different values, each gets a section of the line, or the line remains and a note says why.
+func TestEachHostGetsASection(t *testing.T) {
+	v := func(value string) []setting.Var {
+		return []setting.Var{{Name: "NCCL_IB_HCA", Value: value}, {Name: "OMPI_MCA_btl", Value: value}}
+	}
+	plans := []planned{{"h1", v("mlx5_1")}, {"h0", v("mlx5_0")}}
+	for line, want := range map[string]string{
+		"mpirun -np 3 --host h0:2,ada@h1:2 ./a": "mpirun -np 2 --host h0:2 -x NCCL_IB_HCA=mlx5_0 ./a : " +
+			"-np 1 --host ada@h1:1 -x NCCL_IB_HCA=mlx5_1 ./a",
+		"mpirun -np 2 --host h0:2,h1 ./a":                "mpirun -np 2 --host h0:2 -x NCCL_IB_HCA=mlx5_0 ./a",
+		"mpirun -np 2 --map-by node --host h0,h1 ./a":    "",
+		"mpirun -np 2 -x NCCL_IB_HCA=a --host h0,h1 ./a": "",
+		"mpirun -np 2 --host h0,h2 ./a":                  "", // h2 has said nothing
+	} {
+		s := mpirunStart(t, "", strings.Fields(line)...)
+		s.hostPlans = plans
+		if strings.Contains(line, "-x") {
+			s.Job.Decided = []setting.Decided{{Name: "NCCL_IB_HCA", Value: "a"}}
+		}
+		s.addAgreed(nil)
+		if got := strings.Join(s.Job.Line.Argv, " "); got != stdcmp.Or(want, line) {
+			t.Errorf("%s:\n got %s\nwant %s", line, got, want)
 		}
 	}
 }

@@ -83,12 +83,69 @@ func (s *Start) addAgreed(plan []setting.Var) []setting.Var {
 			plan[i] = v
 		}
 	}
-	differ = slices.DeleteFunc(differ, decided)
-	if len(differ) > 0 {
-		s.UI.Note("not set, since mpirun has one value for all hosts and they need different ones: %s; to set them on "+
-			"each host: mpirun … launch PROGRAM", strings.Join(differ, " "))
-	}
+	s.setPerHost(slices.DeleteFunc(differ, func(name string) bool {
+		return decided(name) || !forwarded(name)
+	}))
 	return plan
+}
+
+// forwarded reports whether mpirun passes on a variable to the processes: what it reads itself is no matter of theirs.
+func forwarded(name string) bool {
+	return !slices.ContainsFunc([]string{"OMPI_", "PRTE_", "PMIX_", "HYDRA_", "I_MPI_HYDRA_"},
+		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// setPerHost gives the line a section for each host, where the hosts need different values.
+func (s *Start) setPerHost(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	list := strings.Join(names, " ")
+	sections, why := s.sections(names)
+	var line launcher.Line
+	if why == "" {
+		var err error
+		if line, err = launcher.Parse(s.Job.Line.InSections(sections), ""); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		s.UI.Note("not set, since the hosts need different values: %s (%s); to set them on each host: "+
+			"mpirun … launch PROGRAM", list, why)
+		return
+	}
+	s.Job.Line = line.Of(s.Job.MPI)
+	s.UI.Note("set on each host, by a section of the line for each: %s", list)
+}
+
+// sections returns the section of each host that gets processes, with its own values of the variables, or why there
+// are none.
+func (s *Start) sections(names []string) (out []launcher.Section, why string) {
+	run := s.Mpirun
+	procs, ok := run.Procs(func(host string) int { return s.hostCores[host] })
+	if !ok {
+		if why = "launch does not know how many processes each host gets"; run.Placed != "" {
+			why += ": " + run.Placed
+		}
+		return nil, why
+	}
+	for i, h := range run.Hosts {
+		if procs[i] == 0 {
+			continue
+		}
+		at := slices.IndexFunc(s.hostPlans, func(p planned) bool { return p.host == h.Name })
+		if at < 0 {
+			return nil, h.Name + " has not said what it needs"
+		}
+		one := launcher.Section{Host: h.Target(), Procs: procs[i]}
+		for _, v := range s.hostPlans[at].vars {
+			if slices.Contains(names, v.Name) && !v.Kept {
+				one.Vars = append(one.Vars, v)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, ""
 }
 
 // dropUnfit takes the unfit hosts from the line, where the others have enough slots.
