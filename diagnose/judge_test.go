@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,47 @@ func TestANodeWhoseLaunchHasLeft(t *testing.T) {
 		a := Judge([]scene.Scene{envScene(), gone})[0]
 		if len(a.Why) == 0 || a.Why[0].Cause != want || !slices.Equal(a.Why[0].Ranks, []int{2}) {
 			t.Errorf("port %d: %+v", port, a)
+		}
+	}
+}
+
+// plainRank is the rank of a program without torch on its own host, and its connections to other hosts. It stands still.
+func plainRank(rank int, argv string, peers ...int) scene.Scene {
+	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
+	n := strconv.Itoa(rank)
+	s := scene.Scene{Host: "h" + n, Boot: "b" + n, Span: 3 * time.Second, Addrs: []netip.Addr{addr(rank)},
+		Procs: []scene.Proc{{PID: 10 + rank, Role: scene.Rank, Comm: argv, Argv: []string{argv}, State: "S",
+			Env: map[string]string{"RANK": n, "WORLD_SIZE": "3", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}}}}
+	for _, p := range peers {
+		s.Sockets = append(s.Sockets, scene.Socket{PID: 10 + rank, State: "established",
+			Local: netip.AddrPortFrom(addr(rank), 40000), Remote: netip.AddrPortFrom(addr(p), 29500)})
+	}
+	return s
+}
+
+// TestARankWithoutAConnectionKeepsTheOthers: in a program without torch the ranks that are connected wait for the one
+// that is not, or for a node that has left.
+func TestARankWithoutAConnectionKeepsTheOthers(t *testing.T) {
+	zero, one, two := plainRank(0, "python", 1), plainRank(1, "python", 0), plainRank(2, "sleep")
+	gone := scene.Scene{Host: "h0", Ended: []scene.Ended{{Name: "node 2 h2 (10.0.0.3)", Rank: 2, Port: 29500}}}
+	busy := two
+	busy.Procs = []scene.Proc{two.Procs[0]}
+	busy.Procs[0].State = "R"
+	for name, tt := range map[string]struct {
+		scenes []scene.Scene
+		cause  string
+		sure   verdict.Sure
+		ranks  []int
+	}{
+		"one has none":    {[]scene.Scene{zero, one, two}, "rank.before-init", verdict.Certain, []int{2}},
+		"none has any":    {[]scene.Scene{plainRank(0, "python"), plainRank(1, "python"), two}, "rank.before-init", verdict.Certain, []int{0, 1, 2}},
+		"all have some":   {[]scene.Scene{zero, one, plainRank(2, "python", 0)}, "rank.before-init", verdict.Certain, []int{0, 1, 2}},
+		"one works":       {[]scene.Scene{zero, one, busy}, "rank.working", verdict.Certain, []int{2}},
+		"a node has left": {[]scene.Scene{zero, one, gone}, "node.ended", verdict.Likely, []int{2}},
+	} {
+		a := Judge(tt.scenes)[0]
+		if len(a.Why) != 1 || a.Why[0].Cause != tt.cause || a.Why[0].Sure != tt.sure || !slices.Equal(a.Why[0].Ranks, tt.ranks) {
+			t.Errorf("%s: %+v", name, a)
 		}
 	}
 }

@@ -46,10 +46,14 @@ func (v *view) endedAgents() (out []claim) {
 	return out
 }
 
-// endedNodes finds nodes whose launch has left while ranks of others wait.
+// endedNodes finds nodes whose launch has left while ranks of others wait, or all stand still before torch.
 func (v *view) endedNodes() (out []claim) {
+	sure := verdict.Certain
 	if len(v.in(counting, keys, mesh, collective, group)) == 0 {
-		return nil
+		sure = verdict.Likely
+		if !v.allStill() {
+			return nil
+		}
 	}
 	for _, h := range v.hosts {
 		for _, e := range h.scene.Ended {
@@ -60,13 +64,18 @@ func (v *view) endedNodes() (out []claim) {
 			if len(v.starts) == 0 && v.world == len(v.seats)+len(h.scene.Ended) { // one process on each node
 				ranks = []int{e.Rank}
 			}
-			c := claimed("node.ended", verdict.Certain, fmt.Sprintf("%s has left the job; the others wait for its ranks%s",
+			c := claimed("node.ended", sure, fmt.Sprintf("%s has left the job; the others wait for its ranks%s",
 				e.Name, rankList(ranks))).of(ranks)
 			c.Nodes = []string{e.Name}
 			out = append(out, c.see(h.name, "launch leaves with the command, or with the machine"))
 		}
 	}
 	return out
+}
+
+// allStill reports whether no rank has reached init_process_group, and none moves.
+func (v *view) allStill() bool {
+	return !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.phase != before || v.moving(s) })
 }
 
 // hasPort reports whether a rank of the job has this MASTER_PORT.
@@ -200,14 +209,51 @@ func (v *view) allSeen() bool {
 		!slices.ContainsFunc(v.nodes, func(n *node) bool { return n.scene == nil || !v.readable(n) })
 }
 
+// moving reports whether a rank gets on, as far as can be seen.
+func (v *view) moving(s *seat) bool {
+	return works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") || v.talks(s) ||
+		s.phase == before && stirs(s.proc.Moved, s.node.scene.Span)
+}
+
+// linked reports whether a rank has a connection to another node of the job.
+func (v *view) linked(s *seat) bool {
+	return slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+		return k.PID == s.proc.PID && k.State == "established" && slices.ContainsFunc(v.nodes, func(n *node) bool {
+			return n != s.node && n.scene != nil && n.isAt(k.Remote.Addr().Unmap())
+		})
+	})
+}
+
+// waiters returns the ranks that have not called init_process_group and wait for another: a program without torch has
+// connections to the others, and one of them has none, or its node has left.
+func (v *view) waiters() []*seat {
+	ended := len(v.endedNodes()) > 0
+	var out []*seat
+	all := 0
+	for _, s := range v.seats {
+		if s.phase != before {
+			continue
+		}
+		if all++; !v.moving(s) && (ended || v.linked(s)) {
+			out = append(out, s)
+		}
+	}
+	if !ended && len(out) == all {
+		return nil
+	}
+	return out
+}
+
 // apart names the ranks that are alive and not where the others wait.
 func (v *view) apart() (out []claim) {
 	inCollective := v.in(collective, group)
+	waiters := v.waiters()
 	for _, s := range v.seats {
 		var c claim
-		moving := works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") || v.talks(s) ||
-			s.phase == before && stirs(s.proc.Moved, s.node.scene.Span)
+		moving := v.moving(s)
 		switch {
+		case slices.Contains(waiters, s) && !moving:
+			continue
 		case s.phase == before && v.world != 1 && !v.outOfInit(s):
 			c = about("rank.before-init", verdict.Certain, s, "has not called init_process_group, and does not move")
 			if moving {

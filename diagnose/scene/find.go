@@ -32,6 +32,7 @@ type table struct {
 	procs    map[int]*seen
 	children map[int][]int
 	gaps     *gaps
+	command  int // a process that was started as one of a job; 0: none is known
 }
 
 // workers read processes at the same time; so many that may be stuck are passed in one patience.

@@ -159,6 +159,19 @@ func TestAPythonBelowARankIsNoRank(t *testing.T) {
 	}
 }
 
+// A container may have been given RANK: of its processes only a Python is a rank, or what launch has become.
+func TestTheCommandOfLaunchIsARankWhateverItRuns(t *testing.T) {
+	const pid = 1<<22 + 1 // no process has it
+	for command, want := range map[int]Role{0: "", pid: Rank} {
+		at := &table{gaps: &gaps{}, children: map[int][]int{}, command: command, procs: map[int]*seen{
+			pid: {pid: pid, argv: []string{"sleep", "600"}, env: map[string]string{"RANK": "1"}}}}
+		at.assign()
+		if got := at.procs[pid].role; got != want {
+			t.Errorf("the command is %d: the role is %q, not %q", command, got, want)
+		}
+	}
+}
+
 func TestAProcessThatHasEndedIsNoJobOfItsOwn(t *testing.T) {
 	tree := &table{gaps: &gaps{}, procs: map[int]*seen{}, children: map[int][]int{}}
 	add := func(pid, parent int, comm, state string, env map[string]string) {

@@ -12,7 +12,7 @@ import (
 
 // Options are what a scene is to show. The zero value: all jobs of this node, without stacks.
 type Options struct {
-	PID  int           // show the job of this process alone; 0: all jobs of this node
+	PID  int           // show the job of this process alone, a rank if it has RANK; 0: all jobs of this node
 	Job  string        // show the job of this name alone: launch's or torchrun's, or the address of its store
 	Span time.Duration // between the two samples; 0: DefaultSpan
 	Self []int         // processes that are hidden; this one always is
@@ -57,6 +57,7 @@ func Take(ctx context.Context, o Options) (Scene, error) {
 		return s, fmt.Errorf("list processes: %w", err)
 	}
 	t.hide(append(slices.Clone(o.Self), os.Getpid()))
+	t.command = o.PID
 	t.assign()
 	job, err := t.jobs(o, s.Net)
 	if err != nil {
