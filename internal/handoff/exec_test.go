@@ -142,6 +142,35 @@ func TestALimitThatGoCannotStartWithIsNamed(t *testing.T) {
 	}
 }
 
+// Nor where it cannot start a thread. Root may start any number, so another user tries it.
+func TestALimitOfThreadsIsNamed(t *testing.T) {
+	setpriv, err := exec.LookPath("setpriv")
+	if !hasConstructor || os.Geteuid() != 0 || err != nil {
+		t.Skip("needs cgo, root and setpriv")
+	}
+	program, err := os.ReadFile(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "launch-threads")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	file := filepath.Join(dir, "launch")
+	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(file, program, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := as(t, "record")
+	cmd.Path, cmd.Args = setpriv, []string{"setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups",
+		"prlimit", "--nproc=3:3", file}
+	cmd.Dir = dir
+	const want = "launch: error: ulimit -u is 3 processes and threads, and launch needs "
+	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 65 || !strings.Contains(string(out), want) {
+		t.Errorf("exit %d, %q", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
 func cutLast(s string) (before, last string) {
 	i := strings.LastIndexByte(s, ' ')
 	return s[:i], s[i+1:]

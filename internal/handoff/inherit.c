@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,26 +89,65 @@ static void detach(void)
 	_exit(0);
 }
 
+/* Ends the process with an error about a limit that keeps the Go runtime from starting. */
+static void lacks(const char *flag, unsigned long long has, const char *unit, const char *needs)
+{
+	const char *json = getenv("LAUNCH_JSON");
+	const char *form = json && (!strcmp(json, "1") || !strcmp(json, "true"))
+		? "{\"type\":\"error\",\"schema\":1,\"code\":65,\"what\":\"ulimit %s is %llu %s, and launch needs "
+		  "%s\",\"fix\":\"ulimit %s unlimited\"}\n"
+		: "launch: error: ulimit %s is %llu %s, and launch needs %s\nlaunch: hint:  ulimit %s unlimited\n";
+	dprintf(2, form, flag, has, unit, needs, flag);
+	_exit(65);
+}
+
 /* Ends the process with an error if a limit is below what the Go runtime needs, which else crashes before any of
  * launch runs. Measured: Go 1.26 starts below 1.6 GiB of addresses in some tries, and never below 110 MB of data. */
 static void enough(int limit, rlim_t need_kib, const char *flag)
 {
 	struct rlimit r;
+	char needs[32];
 	if (getrlimit(limit, &r) != 0 || r.rlim_cur == RLIM_INFINITY || r.rlim_cur >> 10 >= need_kib)
 		return;
-	const char *json = getenv("LAUNCH_JSON");
-	const char *form = json && (!strcmp(json, "1") || !strcmp(json, "true"))
-		? "{\"type\":\"error\",\"schema\":1,\"code\":65,\"what\":\"ulimit %s is %llu KiB, and launch needs "
-		  "%llu\",\"fix\":\"ulimit %s unlimited\"}\n"
-		: "launch: error: ulimit %s is %llu KiB, and launch needs %llu\nlaunch: hint:  ulimit %s unlimited\n";
-	dprintf(2, form, flag, (unsigned long long)r.rlim_cur >> 10, (unsigned long long)need_kib, flag);
-	_exit(65);
+	snprintf(needs, sizeof needs, "%llu", (unsigned long long)need_kib);
+	lacks(flag, r.rlim_cur >> 10, "KiB", needs);
+}
+
+static int gate[2];
+
+static void *wait_at_gate(void *none)
+{
+	char c;
+	while (read(gate[0], &c, 1) < 0 && errno == EINTR)
+		;
+	return none;
+}
+
+/* Ends the process with an error if a low limit of processes leaves no room for the threads of the Go runtime, which
+ * else prints its registers. How many the user has already, only a try shows. */
+static void enough_threads(void)
+{
+	enum { NEED = 8, LOW = 64 };
+	struct rlimit r;
+	pthread_t all[NEED];
+	int n = 0;
+	if (getrlimit(RLIMIT_NPROC, &r) != 0 || r.rlim_cur >= LOW || pipe(gate) != 0)
+		return;
+	while (n < NEED && pthread_create(&all[n], NULL, wait_at_gate, NULL) == 0)
+		n++;
+	close(gate[1]);
+	for (int i = 0; i < n; i++)
+		pthread_join(all[i], NULL);
+	close(gate[0]);
+	if (n < NEED)
+		lacks("-u", r.rlim_cur, "processes and threads", "as many as this user has, and 64 more");
 }
 
 __attribute__((constructor)) static void before_go(void)
 {
 	enough(RLIMIT_AS, 1700000, "-v");
 	enough(RLIMIT_DATA, 120000, "-d");
+	enough_threads();
 	detach();
 	record();
 }
