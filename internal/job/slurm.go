@@ -131,16 +131,23 @@ func (r *resolver) noStep() string {
 	case r.own["SLURM_PTY_PORT"] != "":
 		return "this is a terminal of srun --pty on one node"
 	}
-	hosts, err := hostlist.Expand(r.stepList().V)
+	list := r.stepList()
+	if !list.Set {
+		return "no variable lists the nodes of its step, as srun's do"
+	}
+	hosts, err := hostlist.Expand(list.V)
 	if err != nil {
 		return "" // slurm reports it
 	}
-	for _, h := range hosts {
-		if short(h) == short(r.in.Hostname) || h == r.own["SLURMD_NODENAME"] {
-			return ""
-		}
+	node := r.own["SLURMD_NODENAME"]
+	here := slices.ContainsFunc(hosts, func(h string) bool { return short(h) == short(r.in.Hostname) })
+	switch there := slices.Contains(hosts, node); {
+	case here && there && short(node) != short(r.in.Hostname):
+		return fmt.Sprintf("its variables are those of another node (SLURMD_NODENAME=%s, this is %s)", node, r.in.Hostname)
+	case !here && !there:
+		return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, list.From.Name)
 	}
-	return fmt.Sprintf("this host (%s) is not in %s", r.in.Hostname, r.stepList().From.Name)
+	return ""
 }
 
 // short returns a host name without its domain.

@@ -50,6 +50,8 @@ func TestStaleSlurmVariablesDoNotMakeAJob(t *testing.T) {
 		"interactive step":       append(without("SLURM_STEP_ID"), "SLURM_STEP_ID=4294967290"),
 		"terminal of srun --pty": append(step("n[1-4]", 0), "SLURM_PTY_PORT=4711"),
 		"another host":           step("m[1-4]", 0),
+		"no list of nodes":       {"SLURM_JOB_ID=7", "SLURM_NNODES=4", "SLURM_STEP_ID=0", "SLURM_NODEID=0", "SLURM_PROCID=0"},
+		"those of another node":  append(step("n[1-4]", 1), "SLURMD_NODENAME=n2"),
 	} {
 		bad := refused(t, on("n1", input("torchrun t.py", env...)), 78, "would start one node", "Slurm job 7 has ")
 		if bad.Fix != "srun --ntasks-per-node=1 launch torchrun t.py\n"+
