@@ -2,6 +2,7 @@ package truth
 
 import (
 	"slices"
+	"syscall"
 
 	"launch/lab/starts"
 )
@@ -22,6 +23,10 @@ var knowns = []struct {
 	{"limit: open files, soft", failed, small},
 	{"limit: address space in KiB", failed, small},
 	{"limit: data in KiB", failed, small},
+	{"limit: the size of files", failed, small},
+	{"limit: address space in KiB", node, unloaded},
+	{"limit: data in KiB", node, unloaded},
+	{"variable: NODE_RANK of an earlier job", failed, stale},
 	{"time: a rank is killed", silent, together},
 	{"time: all processes of a node are killed", silent, together},
 }
@@ -33,6 +38,10 @@ const (
 	slow = "the job runs into a time limit of its own by chance, on either side"
 	// small is another one: an error of launch names the limit.
 	small = "launch itself cannot start under that limit, and says so"
+	// unloaded is why no word of launch names the limit.
+	unloaded = "the kernel kills a program of that size as it loads it; the other nodes say which node is missing"
+	// stale is why launch fails a job that runs with ranks typed by hand.
+	stale = "a node rank that the job cannot have is refused, with its name: the user's numbers may be right, and --nnodes wrong"
 	// together is why launch may say nothing. For a command that waits, launch names the node that failed.
 	together = "the commands of all nodes end within a second, with errors of their own"
 )
@@ -46,6 +55,10 @@ func known(r result) (string, bool) {
 			holds = r.with.allEnded()
 		case small:
 			holds = r.with.says(65)
+		case unloaded:
+			holds = slices.ContainsFunc(r.with.hosts, func(h *host) bool { return h.Status == 128+int(syscall.SIGSEGV) })
+		case stale:
+			holds = r.with.says(78)
 		case slow:
 			holds = !r.with.up.IsZero()
 		}

@@ -96,7 +96,8 @@ func (b *bed) statements() (all []statement) {
 				}
 			case "error":
 				s.alarm = true
-				if s.causes = causesIn(l.Said.What); unreached.MatchString(l.Said.What) {
+				what := strings.TrimPrefix(l.Said.What, "store unreachable: ")
+				if s.causes = causesIn(what); unreached.MatchString(what) {
 					s.causes = append(s.causes, "reach")
 				}
 				if len(s.causes) == 0 {

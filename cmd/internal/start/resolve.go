@@ -93,7 +93,19 @@ func (s *Start) root() fs.FS {
 func (s *Start) resolve(ctx context.Context) error {
 	err := s.ResolveJob()
 	if err != nil && s.Subcommand == "" {
-		return s.alike(ctx, err)
+		return s.alike(ctx, s.unrunnable(err))
+	}
+	return err
+}
+
+// unrunnable returns why the command cannot run here, if that is so: of such a line launch understands too little,
+// and says that the number of nodes is not set.
+func (s *Start) unrunnable(err error) error {
+	if Failure(err, nil).Code != exit.Config || s.Machine != nil || len(s.argv) == 0 {
+		return err
+	}
+	if _, lost := lookPath(s.argv[0]); lost != nil {
+		return notExecutable(s.argv[0], lost)
 	}
 	return err
 }
