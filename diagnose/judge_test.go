@@ -110,9 +110,13 @@ func TestARankWithoutAConnectionKeepsTheOthers(t *testing.T) {
 		sure   verdict.Sure
 		ranks  []int
 	}{
-		"one has none":    {[]scene.Scene{zero, one, two}, "rank.before-init", verdict.Certain, []int{2}},
-		"none has any":    {[]scene.Scene{plainRank(0, "python"), plainRank(1, "python"), two}, "rank.before-init", verdict.Certain, []int{0, 1, 2}},
-		"all have some":   {[]scene.Scene{zero, one, plainRank(2, "python", 0)}, "rank.before-init", verdict.Certain, []int{0, 1, 2}},
+		"one has none": {[]scene.Scene{zero, one, two}, "rank.before-init", verdict.Certain, []int{2}},
+		"another program": {[]scene.Scene{plainRank(0, "python"), plainRank(1, "python"), two}, "rank.before-init",
+			verdict.Certain, []int{2}},
+		"none has any": {[]scene.Scene{plainRank(0, "python"), plainRank(1, "python"), plainRank(2, "python")},
+			"rank.before-init", verdict.Certain, []int{0, 1, 2}},
+		"all have some": {[]scene.Scene{zero, one, plainRank(2, "python", 0)}, "rank.before-init", verdict.Certain,
+			[]int{0, 1, 2}},
 		"one works":       {[]scene.Scene{zero, one, busy}, "rank.working", verdict.Certain, []int{2}},
 		"a node has left": {[]scene.Scene{zero, one, gone}, "node.ended", verdict.Likely, []int{2}},
 	} {

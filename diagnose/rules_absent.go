@@ -224,24 +224,35 @@ func (v *view) linked(s *seat) bool {
 	})
 }
 
-// waiters returns the ranks that have not called init_process_group and wait for another: a program without torch has
-// connections to the others, and one of them has none, or its node has left.
+// waiters returns the ranks that have not called init_process_group and wait for another: that one's node has left;
+// or they have connections to other nodes, and it has none; or it runs another program than most ranks.
 func (v *view) waiters() []*seat {
-	ended := len(v.endedNodes()) > 0
-	var out []*seat
-	all := 0
+	var all, still, linked []*seat
+	runs := map[string]int{}
 	for _, s := range v.seats {
 		if s.phase != before {
 			continue
 		}
-		if all++; !v.moving(s) && (ended || v.linked(s)) {
-			out = append(out, s)
+		all = append(all, s)
+		if v.moving(s) {
+			continue
+		}
+		still = append(still, s)
+		runs[s.proc.Comm]++
+		if v.linked(s) {
+			linked = append(linked, s)
 		}
 	}
-	if !ended && len(out) == all {
-		return nil
+	most := slices.DeleteFunc(slices.Clone(still), func(s *seat) bool { return 2*runs[s.proc.Comm] <= len(all) })
+	switch {
+	case len(v.endedNodes()) > 0:
+		return still
+	case len(linked) > 0 && len(linked) < len(all):
+		return linked
+	case len(linked) == 0 && len(most) < len(all):
+		return most
 	}
-	return out
+	return nil
 }
 
 // apart names the ranks that are alive and not where the others wait.

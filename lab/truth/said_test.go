@@ -38,7 +38,7 @@ var families = map[string]string{
 	"node.failed": "died", "node.rank": "died", "node.memory": "limit", "node.stalled": "gone",
 	// causes of the doctor, in a job.hangs
 	"rank.stopped": "gone", "agent.stopped": "gone", "rank.gone": "gone died", "rank.left": "gone died",
-	"rank.absent": "gone", "rank.failed": "died", "rank.storage": "storage", "rank.duplicate": "line",
+	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage", "rank.duplicate": "line",
 	"node.missing": "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
 	"store.refused": "reach port", "store.dropped": "reach port", "store.silent": "reach port gone",
 	"store.stopped": "gone", "store.foreign": "port", "store.name": "name", "address.loopback": "name env",
