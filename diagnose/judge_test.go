@@ -82,6 +82,29 @@ func TestANodeWhoseLaunchHasLeft(t *testing.T) {
 	}
 }
 
+// TestANodeThatHasNotJoinedHasAName: launch knows which host has a node rank, also where no torchrun says so.
+func TestANodeThatHasNotJoinedHasAName(t *testing.T) {
+	at := netip.MustParseAddrPort("10.0.0.1:29500")
+	zero, one := 0, 1
+	waits := scene.Scene{Host: "h0", Boot: "b0", Span: 3 * time.Second, Addrs: []netip.Addr{at.Addr()}, Node: &zero,
+		Procs: []scene.Proc{{PID: 7, Role: scene.Agent, Comm: "pt_elastic", State: "S", Argv: []string{"torchrun", "--nnodes",
+			"2", "--node-rank", "0", "--master-addr", "10.0.0.1", "--master-port", "29500", "train.py"}}},
+		Stores: []scene.Store{{Addr: at.String(), At: at, Kind: "master", Outcome: scene.Answered,
+			Board: &tcpstore.Board{Keys: 2, Clients: 1, Ended: -1, Agents: []tcpstore.Agent{{Node: 0}}}}}}
+	there := scene.Scene{Host: "h1", Boot: "b1", Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Node: &one}
+	gone := scene.Scene{Host: "h0", Ended: []scene.Ended{{Name: "node 1 h1 (10.0.0.2)", Rank: 1, Port: 29500}}}
+	for want, scenes := range map[string][]scene.Scene{
+		"1 node of 2 has not joined: h1; ":                                          {waits, there},
+		"1 node of 2 has not joined: node 1 h1 (10.0.0.2), whose launch has left; ": {waits, gone},
+		"1 node of 2 has not joined: node 1; ":                                      {waits},
+	} {
+		a := Judge(scenes)[0]
+		if !slices.ContainsFunc(a.Why, func(v verdict.Verdict) bool { return strings.HasPrefix(v.Says, want) }) {
+			t.Errorf("want %q: %+v", want, a)
+		}
+	}
+}
+
 // plainRank is the rank of a program without torch on its own host, and its connections to other hosts. It stands still.
 func plainRank(rank int, argv string, peers ...int) scene.Scene {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }

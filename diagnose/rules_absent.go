@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"launch/diagnose/scene"
@@ -78,9 +79,11 @@ func (v *view) allStill() bool {
 	return !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.phase != before || v.moving(s) })
 }
 
-// hasPort reports whether a rank of the job has this MASTER_PORT.
+// hasPort reports whether a rank or a torchrun of the job has this MASTER_PORT.
 func (v *view) hasPort(port int) bool {
-	return slices.ContainsFunc(v.seats, func(s *seat) bool { return number(s.proc.Env, "MASTER_PORT") == port })
+	text := strconv.Itoa(port)
+	return slices.ContainsFunc(v.seats, func(s *seat) bool { return s.proc.Env["MASTER_PORT"] == text }) ||
+		slices.ContainsFunc(v.agents, func(a *agent) bool { return a.line.MasterPort.Value == text })
 }
 
 func rankList(ranks []int) string {

@@ -260,6 +260,9 @@ func (v *view) rebind() {
 	own := map[*scene.Scene]*node{}
 	for _, n := range v.nodes {
 		own[n.scene] = n
+		if n.scene.Node != nil && !v.elastic {
+			n.index = *n.scene.Node
+		}
 	}
 	busy := map[*node]bool{}
 	for _, s := range v.seats {

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
@@ -19,7 +20,8 @@ import (
 // process that ends does that, and a cable that is cut does not. A node that moves to a newer
 // store hangs up on its own.
 type Hangup struct {
-	at atomic.Int64 // UnixNano; 0: never
+	at   atomic.Int64          // UnixNano; 0: never
+	lost atomic.Pointer[error] // that long packets get lost; nil: not seen
 
 	mu   sync.Mutex
 	to   []netip.Addr             // where the store is by now; nil: where the endpoints say
@@ -99,7 +101,57 @@ type watchedConn struct {
 func (c watchedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	c.hangup.watch(err)
+	if err != nil {
+		if lost := c.hangup.longLost(c.Conn); lost != nil {
+			err = lost
+		}
+	}
 	return n, err
+}
+
+// LongPackets is what an error says of a store to which short packets get and long ones do not, before its address.
+const LongPackets = "long packets get lost on the way to the store"
+
+const (
+	// resent is how often TCP sends a segment again, at 0.2, 0.6 and 1.4 s, until it counts as lost.
+	resent = 3
+	// everywhere is a length that all paths take, in bytes (RFC 879).
+	everywhere = 536
+)
+
+// longLost returns an error about a connection that has ended, if a long segment had no answer, shorter ones had, and a
+// new connection has one: its packets are short. Once seen, a long segment without an answer is enough.
+func (h *Hangup) longLost(c net.Conn) error {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return nil
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var info *unix.TCPInfo
+	_ = raw.Control(func(fd uintptr) { info, _ = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
+	if h == nil || info == nil || info.Bytes_acked <= 1 { // it counts the SYN
+		return nil
+	}
+	left := int64(info.Bytes_sent) - int64(info.Bytes_retrans) - int64(info.Bytes_acked-1)
+	size := min(left, int64(info.Snd_mss))
+	if seen := h.lost.Load(); seen != nil && size > everywhere {
+		return *seen
+	}
+	if size <= everywhere || info.Total_retrans < resent {
+		return nil
+	}
+	second, err := net.DialTimeout("tcp", c.RemoteAddr().String(), time.Second)
+	if err != nil {
+		return nil
+	}
+	second.Close()
+	lost := fmt.Errorf("%s at %s: a segment of %d bytes was sent %d times without an answer, and a new connection is answered",
+		LongPackets, c.RemoteAddr(), size, info.Total_retrans+1)
+	h.lost.Store(&lost)
+	return lost
 }
 
 // Close ends the connection.

@@ -289,5 +289,8 @@ func reason(ctx context.Context, err error) error {
 		strings.Contains(msg, "context deadline exceeded") {
 		msg = noAnswer
 	}
+	if i := strings.Index(msg, LongPackets); i >= 0 {
+		msg = msg[i:]
+	}
 	return errors.New(strings.TrimSuffix(msg, `\"`))
 }

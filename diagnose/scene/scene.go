@@ -23,7 +23,9 @@ type Scene struct {
 	// Addrs are the addresses of the node's interfaces in the reader's network namespace, without loopback.
 	Addrs []netip.Addr `json:"addrs,omitempty"`
 	// Net is the reader's network namespace (its inode).
-	Net     uint64   `json:"net,omitempty"`
+	Net uint64 `json:"net,omitempty"`
+	// Node is the node rank that launch gave this node, where its companion looks; nil: unknown.
+	Node    *int     `json:"node,omitempty"`
 	Procs   []Proc   `json:"procs,omitempty"`
 	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"launch/lab/starts"
+	"launch/rendezvous"
 )
 
 // families are the causes that a check, a cause of the doctor or a kind of message stands for:
@@ -99,6 +100,9 @@ func (b *bed) statements() (all []statement) {
 				what := strings.TrimPrefix(l.Said.What, "store unreachable: ")
 				if s.causes = causesIn(what); unreached.MatchString(what) {
 					s.causes = append(s.causes, "reach")
+				}
+				if strings.Contains(what, rendezvous.LongPackets) {
+					s.causes = append(s.causes, "long")
 				}
 				if len(s.causes) == 0 {
 					s.causes = strings.Fields(codes[l.Said.Code])

@@ -95,6 +95,9 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 	defer d.looking.Unlock()
 	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
 		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true})
+		if w := d.world.Load(); w != nil {
+			d.last.Node = &w.Rank
+		}
 		d.taken = time.Now()
 	}
 	return d.last

@@ -68,6 +68,10 @@ func Failure(err error, caught os.Signal) exit.Error {
 			continue
 		}
 		e := exit.Error{Code: a.code, What: err.Error(), Fix: a.fix}
+		if strings.Contains(e.What, rendezvous.LongPackets) {
+			e.Fix = "compare the MTU of the interfaces of both ends: ip link; and of a tunnel or VLAN between: ping -M do -s 1472 HOST\n" +
+				"a firewall has to let ICMP \"fragmentation needed\" pass"
+		}
 		if cause := exhausted(err); cause != nil && a.err == rendezvous.ErrNoRoom {
 			e.Fix += "\n" + cause.Fix
 		}
