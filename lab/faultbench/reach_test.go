@@ -78,6 +78,10 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.identity", "peer.reach"}, // there may be another listener, or no listener
 	}, {
+		group: "reach", name: "a machine has the address of the store's, too", ci: true, sizes: []int{3}, either: true,
+		inject: func(tr *trial) { tr.sick.Run("", "ip", "addr", "add", tr.hosts[0].Addr+"/24", "dev", "eth0") },
+		want:   []string{"addr.taken"},
+	}, {
 		group: "reach", name: "a proxy accepts every incoming connection", ci: true,
 		inject: func(tr *trial) {
 			tr.sick.assist(tr, "proxy", ":15001")

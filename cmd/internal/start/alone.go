@@ -3,12 +3,14 @@ package start
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 
 	"launch/cmd/internal/storeaddr"
 	"launch/fabric"
 	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
@@ -48,6 +50,24 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 		text += "; in a container, --network host gives it the addresses of its machine"
 	}
 	return text
+}
+
+// claimed returns a finding about another machine that has an address of this node, on the interface of its address for
+// the others, as far as this node may ask.
+func (s *Start) claimed(addr netip.Addr) *finding.Finding {
+	i, _ := s.Node.InterfaceOf(addr)
+	for _, p := range i.Addrs {
+		who, err := fabric.Claimant(p.Addr(), i.Name)
+		if err != nil || who == nil {
+			continue
+		}
+		f := finding.Warnf("another machine (%s) has %s, too, an address of this node", who, p.Addr()).Named("addr.taken").
+			See("ARP", "%s answers on %s for %s", who, i.Name, p.Addr()).
+			Breaking("packets for one of the two reach the other: nodes do not join, and connections hang").
+			Do("ip neigh   # on a third machine: which of the two it knows\nthen give one of them another address")
+		return &f
+	}
+	return nil
 }
 
 // twin returns where this node has the rank from that another node has, too.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"launch/cmd/internal/ui"
+	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
@@ -22,6 +23,8 @@ type observer struct {
 	alone    func() string
 	unhosted func(rendezvous.Event) string
 	twin     func(other string) string
+	// claimed, if set, asks once, in a long wait, whether another machine has this node's address; nil: none is seen.
+	claimed func() *finding.Finding
 
 	mu      sync.Mutex
 	latest  string           // the last event
@@ -53,6 +56,7 @@ func (o *observer) begin(began time.Time) (end func()) {
 				o.ui.Status(text)
 				if now.After(lonely) {
 					o.sayAlone()
+					o.sayClaimed()
 				}
 				if now.After(next) { // the longer the wait, the less often
 					next = now.Add(max(reminder, now.Sub(began)/10))
@@ -81,6 +85,20 @@ func (o *observer) sayAlone() {
 	}
 	if text := say(); text != "" {
 		o.ui.Note("%s", text)
+	}
+}
+
+// sayClaimed prints once that another machine has this node's address.
+func (o *observer) sayClaimed() {
+	o.mu.Lock()
+	ask := o.claimed
+	o.claimed = nil
+	o.mu.Unlock()
+	if ask == nil {
+		return
+	}
+	if f := ask(); f != nil {
+		o.ui.Findings([]finding.Finding{*f}, false)
 	}
 }
 

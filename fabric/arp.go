@@ -1,0 +1,88 @@
+package fabric
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// arpPatience is how long an answer of the same network may take.
+const arpPatience = 500 * time.Millisecond
+
+// Claimant asks the network whether another machine has an IPv4 address of an interface of this one, by a probe that
+// enters no address into anybody's tables (RFC 5227, section 2.1.1), and returns that machine's hardware address; nil:
+// none has answered within half a second. It needs CAP_NET_RAW, and an interface with hardware addresses of 6 bytes.
+func Claimant(addr netip.Addr, iface string) (net.HardwareAddr, error) {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return nil, err
+	}
+	if addr = addr.Unmap(); !addr.Is4() || len(i.HardwareAddr) != 6 {
+		return nil, fmt.Errorf("%s on %s: ARP asks for IPv4 on Ethernet", addr, iface)
+	}
+	const protocol = unix.ETH_P_ARP>>8 | unix.ETH_P_ARP&0xff<<8 // as the network has it
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return nil, fmt.Errorf("ask by ARP: %w", err)
+	}
+	defer unix.Close(fd)
+	to := unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index, Halen: 6,
+		Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index}); err != nil {
+		return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
+	}
+	if err := unix.Sendto(fd, arpProbe(i.HardwareAddr, addr), 0, &to); err != nil {
+		return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
+	}
+	own := ownHardware()
+	answer := make([]byte, 64)
+	for end := time.Now().Add(arpPatience); ; {
+		left := time.Until(end)
+		if left <= 0 {
+			return nil, nil
+		}
+		wait := unix.NsecToTimeval(left.Nanoseconds())
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+			return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
+		}
+		n, _, err := unix.Recvfrom(fd, answer, 0)
+		if err != nil { // the time is over, or a signal
+			continue
+		}
+		if who := arpSender(answer[:n], addr); who != nil && !own[who.String()] {
+			return who, nil
+		}
+	}
+}
+
+// ownHardware returns the hardware addresses of this machine: by default Linux answers on each of its interfaces for
+// the addresses of all.
+func ownHardware() map[string]bool {
+	own := map[string]bool{}
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		own[i.HardwareAddr.String()] = true
+	}
+	return own
+}
+
+// arpProbe returns a request for an address (RFC 826) that names no address of its own.
+func arpProbe(from net.HardwareAddr, addr netip.Addr) []byte {
+	b := []byte{0, 1, 8, 0, 6, 4, 0, 1} // Ethernet, IPv4, their lengths, a request
+	b = append(b, from...)
+	b = append(b, make([]byte, 4+6)...)
+	return append(b, addr.AsSlice()...)
+}
+
+// arpSender returns the hardware address of who says that an address is its own; nil: the packet says nothing of it.
+func arpSender(b []byte, addr netip.Addr) net.HardwareAddr {
+	if len(b) < 28 || binary.BigEndian.Uint16(b[2:]) != 0x0800 || b[4] != 6 || b[5] != 4 || !bytes.Equal(b[14:18], addr.AsSlice()) {
+		return nil
+	}
+	return net.HardwareAddr(bytes.Clone(b[8:14]))
+}
