@@ -105,7 +105,7 @@ func TestANodeThatHasNotJoinedHasAName(t *testing.T) {
 	}
 }
 
-// plainRank is the rank of a program without torch on its own host, and its connections to other hosts. It stands still.
+// plainRank is the rank of a program without torch on its own host, with connections to other hosts; it does not move.
 func plainRank(rank int, argv string, peers ...int) scene.Scene {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)}) }
 	n := strconv.Itoa(rank)
@@ -144,7 +144,8 @@ func TestARankWithoutAConnectionKeepsTheOthers(t *testing.T) {
 		"a node has left": {[]scene.Scene{zero, one, gone}, "node.ended", verdict.Likely, []int{2}},
 	} {
 		a := Judge(tt.scenes)[0]
-		if len(a.Why) != 1 || a.Why[0].Cause != tt.cause || a.Why[0].Sure != tt.sure || !slices.Equal(a.Why[0].Ranks, tt.ranks) {
+		if len(a.Why) != 1 || a.Why[0].Cause != tt.cause || a.Why[0].Sure != tt.sure ||
+			!slices.Equal(a.Why[0].Ranks, tt.ranks) {
 			t.Errorf("%s: %+v", name, a)
 		}
 	}

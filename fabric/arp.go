@@ -81,7 +81,9 @@ func arpProbe(from net.HardwareAddr, addr netip.Addr) []byte {
 
 // arpSender returns the hardware address of who says that an address is its own; nil: the packet says nothing of it.
 func arpSender(b []byte, addr netip.Addr) net.HardwareAddr {
-	if len(b) < 28 || binary.BigEndian.Uint16(b[2:]) != 0x0800 || b[4] != 6 || b[5] != 4 || !bytes.Equal(b[14:18], addr.AsSlice()) {
+	const ipv4 = 0x0800
+	if len(b) < 28 || binary.BigEndian.Uint16(b[2:]) != ipv4 || b[4] != 6 || b[5] != 4 ||
+		!bytes.Equal(b[14:18], addr.AsSlice()) {
 		return nil
 	}
 	return net.HardwareAddr(bytes.Clone(b[8:14]))

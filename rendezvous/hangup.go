@@ -148,8 +148,8 @@ func (h *Hangup) longLost(c net.Conn) error {
 		return nil
 	}
 	second.Close()
-	lost := fmt.Errorf("%s at %s: a segment of %d bytes was sent %d times without an answer, and a new connection is answered",
-		LongPackets, c.RemoteAddr(), size, info.Total_retrans+1)
+	lost := fmt.Errorf("%s at %s: a segment of %d bytes was sent %d times without an answer, and a new connection is "+
+		"answered", LongPackets, c.RemoteAddr(), size, info.Total_retrans+1)
 	h.lost.Store(&lost)
 	return lost
 }

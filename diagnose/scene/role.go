@@ -171,8 +171,8 @@ func (t *table) numbered(p *seen) {
 	if parent != nil && (parent.role == "" || parent.role == Rank) && parent.env[name] == value && has(parent.env, name) {
 		return
 	}
-	started := p.pid == t.command || parent != nil && (parent.role == Agent || parent.role == MPIRun || parent.role == Launch ||
-		parent.stat.comm == "slurmstepd")
+	started := p.pid == t.command || parent != nil && (parent.role == Agent || parent.role == MPIRun ||
+		parent.role == Launch || parent.stat.comm == "slurmstepd")
 	same := []int{p.pid}
 	for _, b := range t.below(p.pid) {
 		c := t.procs[b]

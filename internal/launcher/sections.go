@@ -51,8 +51,8 @@ func (l Line) InSections(sections []Section) []string {
 // remains reports whether an option remains in a section: all but what the sections say themselves in the first one,
 // in a later one only those that hold for one program.
 func (l Line) remains(option string, later bool) bool {
-	own, local := "np host hostfile", "x wdir wd path prefix app-prefix preload-binary preload-files set-cwd-to-session-dir "+
-		"mca omca pmixmca prtemca am tune"
+	own, local := "np host hostfile", `x wdir wd path prefix app-prefix preload-binary preload-files
+		set-cwd-to-session-dir mca omca pmixmca prtemca am tune`
 	if l.Hydra() {
 		own, local = "np", "env envlist envnone envall wdir path"
 	}

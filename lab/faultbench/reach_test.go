@@ -216,8 +216,8 @@ func reachFaults() []fault {
 		group: "mtu", name: "a tunnel drops more than 900 bytes on the way to the store", ci: true, sizes: []int{2},
 		inject: func(tr *trial) {
 			tr.sick = tr.hosts[0]
-			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 900 drop\n}\n}\n",
-				"nft", "-f", "-")
+			tr.sick.Run("table ip m {\nchain i {\ntype filter hook input priority 0\niif lo accept\nip length > 900 "+
+				"drop\n}\n}\n", "nft", "-f", "-")
 		},
 		want: []string{"69 long packets get lost on the way to the store at 10.77.0.1"},
 	}}

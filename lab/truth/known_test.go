@@ -41,7 +41,7 @@ const (
 	// unloaded is why no word of launch names the limit.
 	unloaded = "the kernel kills a program of that size as it loads it; the other nodes say which node is missing"
 	// stale is why launch fails a job that runs with ranks typed by hand.
-	stale = "a node rank that the job cannot have is refused, with its name: the user's numbers may be right, and --nnodes wrong"
+	stale = "a node rank that the job cannot have is refused by name: it may be right, and --nnodes wrong"
 	// together is why launch may say nothing. For a command that waits, launch names the node that failed.
 	together = "the commands of all nodes end within a second, with errors of their own"
 )

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"launch/lab/starts"
-	"launch/rendezvous"
 )
 
 // families are the causes that a check, a cause of the doctor or a kind of message stands for:
@@ -39,7 +38,8 @@ var families = map[string]string{
 	"node.failed": "died", "node.rank": "died", "node.memory": "limit", "node.stalled": "gone",
 	// causes of the doctor, in a job.hangs
 	"rank.stopped": "gone", "agent.stopped": "gone", "rank.gone": "gone died", "rank.left": "gone died",
-	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage", "rank.duplicate": "line",
+	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage",
+	"rank.duplicate": "line",
 	"node.missing": "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
 	"store.refused": "reach port", "store.dropped": "reach port", "store.silent": "reach port gone",
 	"store.stopped": "gone", "store.foreign": "port", "store.name": "name", "address.loopback": "name env",
@@ -101,7 +101,7 @@ func (b *bed) statements() (all []statement) {
 				if s.causes = causesIn(what); unreached.MatchString(what) {
 					s.causes = append(s.causes, "reach")
 				}
-				if strings.Contains(what, rendezvous.LongPackets) {
+				if strings.Contains(what, "long packets get lost") {
 					s.causes = append(s.causes, "long")
 				}
 				if len(s.causes) == 0 {

@@ -190,8 +190,8 @@ func (s *Start) lookUp(ctx context.Context, host string) (all []netip.Addr, err 
 	return all, nil
 }
 
-// mpirunWorld returns the hosts of mpirun's list whose address is known, the one of rank 0 first. A name of this machine gets
-// the address by which the others reach it. A recording has no names.
+// mpirunWorld returns the hosts of mpirun's list whose address is known, the one of rank 0 first. A name of this
+// machine gets the address by which the others reach it. A recording has no names.
 func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 	hosts, n := s.Job.Hosts, s.Node
 	w := envgen.World{Nodes: max(len(hosts), 1)}

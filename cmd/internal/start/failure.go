@@ -69,8 +69,8 @@ func Failure(err error, caught os.Signal) exit.Error {
 		}
 		e := exit.Error{Code: a.code, What: err.Error(), Fix: a.fix}
 		if strings.Contains(e.What, rendezvous.LongPackets) {
-			e.Fix = "compare the MTU of the interfaces of both ends: ip link; and of a tunnel or VLAN between: ping -M do -s 1472 HOST\n" +
-				"a firewall has to let ICMP \"fragmentation needed\" pass"
+			e.Fix = "ping -M do -s 1472 HOST   # 1500 bytes; then compare the MTU of both interfaces (ip link), and of a " +
+				"tunnel or VLAN between\na firewall has to let ICMP \"fragmentation needed\" pass"
 		}
 		if cause := exhausted(err); cause != nil && a.err == rendezvous.ErrNoRoom {
 			e.Fix += "\n" + cause.Fix
