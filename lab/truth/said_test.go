@@ -40,7 +40,7 @@ var families = map[string]string{
 	"rank.stopped": "gone", "agent.stopped": "gone", "rank.gone": "gone died", "rank.left": "gone died",
 	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage",
 	"rank.duplicate": "line",
-	"node.missing": "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
+	"node.missing":   "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
 	"store.refused": "reach port", "store.dropped": "reach port", "store.silent": "reach port gone",
 	"store.stopped": "gone", "store.foreign": "port", "store.name": "name", "address.loopback": "name env",
 	"address.unreachable": "reach name", "path.mtu": "long", "path.lost": "reach gone", "mesh.dropped": "reach",
