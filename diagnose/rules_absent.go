@@ -47,7 +47,7 @@ func (v *view) endedAgents() (out []claim) {
 	return out
 }
 
-// endedNodes finds nodes whose launch has left while ranks of others wait, or all stand still before torch.
+// endedNodes finds nodes whose launch has left while ranks of others wait in torch, or while no rank moves.
 func (v *view) endedNodes() (out []claim) {
 	sure := verdict.Certain
 	if len(v.in(counting, keys, mesh, collective, group)) == 0 {
@@ -74,10 +74,8 @@ func (v *view) endedNodes() (out []claim) {
 	return out
 }
 
-// allStill reports whether no rank has reached init_process_group, and none moves.
-func (v *view) allStill() bool {
-	return !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.phase != before || v.moving(s) })
-}
+// allStill reports whether no rank moves.
+func (v *view) allStill() bool { return !slices.ContainsFunc(v.seats, v.moving) }
 
 // hasPort reports whether a rank or a torchrun of the job has this MASTER_PORT.
 func (v *view) hasPort(port int) bool {
