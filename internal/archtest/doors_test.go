@@ -19,7 +19,8 @@ var doors = map[string][]string{
 	"cmd/launch": {anyOfOurs, "github.com/jedib0t/go-pretty/v6/text", "github.com/urfave/cli/v2", unixPkg},
 	// start owns the order of a run, so it knows every room; unix for what may be
 	// read or written, and for a task's process group.
-	"cmd/internal/start": {anyOfOurs, unixPkg},
+	// compress, for copies of launch that a host unpacks in a fifth of gzip's time.
+	"cmd/internal/start": {anyOfOurs, unixPkg, "github.com/klauspost/compress"},
 	// measure sets up a bench: the rails (fabric, verbs), their measurement
 	// (bench), the judge (preflight), the rounds of a world (rendezvous).
 	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job",

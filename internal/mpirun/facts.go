@@ -27,11 +27,12 @@ type Facts struct {
 	Programs []Program
 	Calls    []Call
 
-	Self   string   // a file that is the head's launch
-	Tmp    string   // a folder for a copy of it; removed with the shell
-	Gzip   bool     // gzip is there
-	Noexec []string // folders in which nothing can be executed
-	Full   []Full
+	Self string // a file that is the head's launch
+	Tmp  string // a folder for a copy of it; removed with the shell
+	// Unpacks is the program there that unpacks a copy of launch: zstd, gzip; "": there is none.
+	Unpacks string
+	Noexec  []string // folders in which nothing can be executed
+	Full    []Full
 }
 
 // Full is a folder in which no file of 1 MiB can be made.
@@ -107,8 +108,8 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 			f.Self = v
 		case "tmp":
 			f.Tmp = v
-		case "gzip":
-			f.Gzip = true
+		case "unpacks":
+			f.Unpacks = v
 		case "room":
 			f.Full = append(f.Full, Full{Dir: v, Said: value(2)})
 		case "noexec":

@@ -84,7 +84,7 @@ within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"
 launch_hash() { sha256sum < "$1" 2>/dev/null | cut -d' ' -f1; }
 launch_binary() {
 	if [ -x "$1" ] && [ "` + "`launch_hash \"$1\"`" + `" = "$2" ]; then say self "$1"; return; fi
-	command -v gzip >/dev/null 2>&1 && say gzip yes
+	for z in zstd gzip; do command -v $z >/dev/null 2>&1 && { say unpacks $z; break; }; done
 	for d in "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME"; do
 		[ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] || continue
 		t=` + "`mktemp -d \"$d/launch-XXXXXXXXXX\" 2>/dev/null`" + ` || continue

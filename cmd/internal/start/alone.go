@@ -38,6 +38,31 @@ func (s *Start) alone() string {
 	return text
 }
 
+// misled returns a finding about the store's name where it leads to this node, which has another name and is not node
+// rank 0: for the others it leads elsewhere, and this node waits at a store of its own.
+func (s *Start) misled() *finding.Finding {
+	at, index := s.Job.Store.V, s.Job.Index
+	_, err := netip.ParseAddr(at.Host)
+	if !at.Embedded || len(s.store.Serve) == 0 || err == nil || storeaddr.LoopbackName(at.Host) || !index.Set ||
+		index.V == 0 || short(at.Host) == short(s.Node.Hostname) {
+		return nil
+	}
+	f := finding.Warnf("%s leads to this node, which is %s and node rank %d: no other node has joined the store that it "+
+		"hosts", at.Host, s.Node.Hostname, index.V).Named("store.resolves").
+		Breaking("if that name leads the others to another machine, this node waits alone").
+		Do("getent hosts %s   # on this node and on another one\nthen correct /etc/hosts or the name server", at.Host)
+	for _, l := range fabric.HostsLines(fabric.Live(), at.Host) {
+		f = f.See("/etc/hosts", "%s %s", l.Addr, at.Host)
+	}
+	return &f
+}
+
+// short returns a host name without its domain.
+func short(host string) string {
+	name, _, _ := strings.Cut(host, ".")
+	return name
+}
+
 // unhosted returns what to do about a store that refuses connections; "": nothing is known.
 func (s *Start) unhosted(e rendezvous.Event) string {
 	at := s.Job.Store.V

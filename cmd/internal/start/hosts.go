@@ -57,10 +57,10 @@ type asked struct {
 	answers  []hosts.Answer
 	sessions []*remote.Session // nil where there is none
 	head     mpirun.Facts
-	took     time.Duration          // until all had answered
-	packed   func() ([]byte, error) // launch, compressed, for the hosts that lack it
-	cut      func()                 // ends all at once
-	close    func()                 // lets them end
+	took     time.Duration // until all had answered
+	copies   copies
+	cut      func() // ends all at once
+	close    func() // lets them end
 }
 
 // checkHosts asks the hosts of an mpirun line, where there are others than this one.
@@ -222,7 +222,7 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		listener()
 		a.cut()
 	}
-	a.packed = packed()
+	a.copies = newCopies()
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
 	p := &pace{began: time.Now()}
 	remote.Each(len(all)+1, askAtOnce, func(i int) {

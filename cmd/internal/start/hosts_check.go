@@ -103,7 +103,7 @@ func (s *Start) members(a asked, unfit []string) (out []*member) {
 	remote.Each(len(all), askAtOnce, func(i int) {
 		if m := all[i]; m != nil && m.program == "" {
 			m.program = m.answer.Facts.Tmp + "/launch"
-			m.lost = place(m, max(copyBudget, slowness*a.took), a.packed)
+			m.lost = place(m, max(copyBudget, slowness*a.took), a.copies)
 		}
 	})
 	return slices.DeleteFunc(all, func(m *member) bool { return m == nil })

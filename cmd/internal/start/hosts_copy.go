@@ -4,34 +4,53 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"io"
 	"os"
 	"sync"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"launch/cmd/internal/remote"
 )
 
-// packed returns a function that compresses this program, once, and has begun with it.
-func packed() func() ([]byte, error) {
-	once := sync.OnceValues(func() ([]byte, error) {
-		data, err := unpacked()
+// copies is this program, for the hosts that lack it, in the form that a host unpacks; "": as it is.
+type copies map[string]func() ([]byte, error)
+
+// newCopies makes each form once it is asked for, and has begun with the one that most hosts take.
+func newCopies() copies {
+	all := copies{
+		"zstd": compressed(func(w io.Writer) (io.WriteCloser, error) {
+			return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+		}),
+		"gzip": compressed(func(w io.Writer) (io.WriteCloser, error) {
+			return gzip.NewWriterLevel(w, gzip.BestSpeed)
+		}),
+		"": ownFile,
+	}
+	go func() { _, _ = all["zstd"]() }()
+	return all
+}
+
+func compressed(writer func(io.Writer) (io.WriteCloser, error)) func() ([]byte, error) {
+	return sync.OnceValues(func() ([]byte, error) {
+		data, err := ownFile()
 		if err != nil {
 			return nil, err
 		}
 		var b bytes.Buffer
-		z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-		if _, err := z.Write(data); err != nil {
+		z, err := writer(&b)
+		if err != nil {
 			return nil, err
 		}
-		err = z.Close()
+		_, err = z.Write(data)
+		err = errors.Join(err, z.Close())
 		return b.Bytes(), err
 	})
-	go func() { _, _ = once() }()
-	return once
 }
 
-// unpacked returns the file of this program.
-func unpacked() ([]byte, error) {
+// ownFile returns the file of this program.
+func ownFile() ([]byte, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -40,20 +59,24 @@ func unpacked() ([]byte, error) {
 }
 
 // place copies launch to a host, through the shell that is there.
-func place(m *member, limit time.Duration, packed func() ([]byte, error)) (err error) {
+func place(m *member, limit time.Duration, all copies) (err error) {
 	late := time.AfterFunc(limit, m.End)
 	defer func() {
 		if f, ok := errors.AsType[*remote.Failed](err); ok && !late.Stop() {
 			f.Late = true
 		}
 	}()
-	to, reader := remote.Quote(m.program), "gzip -dc"
-	if !m.answer.Facts.Gzip {
-		reader, packed = "cat", unpacked
+	form, reader := m.answer.Facts.Unpacks, "cat"
+	if all[form] == nil { // what the host has printed
+		form = ""
 	}
-	data, err := packed()
+	if form != "" {
+		reader = form + " -dc"
+	}
+	data, err := all[form]()
 	if err != nil {
 		return err
 	}
+	to := remote.Quote(m.program)
 	return m.Feed(reader+" > "+to+" && chmod 700 "+to, data)
 }

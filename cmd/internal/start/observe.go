@@ -19,8 +19,10 @@ type observer struct {
 	ui      *ui.UI
 	timeout time.Duration // --join-timeout
 
-	// alone, unhosted and twin, if set, return what may keep the nodes apart; "": nothing is known. Each is printed once.
+	// alone, misled, unhosted and twin, if set, return what may keep the nodes apart; "" or nil: nothing is known. Each
+	// is printed once, misled in place of alone.
 	alone    func() string
+	misled   func() *finding.Finding
 	unhosted func(rendezvous.Event) string
 	twin     func(other string) string
 	// claimed, if set, asks once, in a long wait, whether another machine has this node's address; nil: none is seen.
@@ -83,7 +85,13 @@ func (o *observer) sayAlone() {
 	if !alone {
 		return
 	}
-	if text := say(); text != "" {
+	var f *finding.Finding
+	if o.misled != nil {
+		f = o.misled()
+	}
+	if f != nil {
+		o.ui.Findings([]finding.Finding{*f}, false)
+	} else if text := say(); text != "" {
 		o.ui.Note("%s", text)
 	}
 }

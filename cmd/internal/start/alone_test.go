@@ -1,0 +1,40 @@
+package start
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"launch/cmd/internal/storeaddr"
+	"launch/internal/job"
+	"launch/internal/setting"
+)
+
+// A name that leads to this node may lead the others elsewhere, if it is not this node's own and rank 0 is elsewhere.
+func TestANameThatLeadsHereAlone(t *testing.T) {
+	serves := []netip.AddrPort{netip.MustParseAddrPort("10.0.0.3:29377")}
+	for _, tt := range []struct {
+		store, host string
+		rank        int // -1: by arrival
+		serve       []netip.AddrPort
+		want        bool
+	}{
+		{"host0", "host2", 2, serves, true},
+		{"host2.lab", "host2", 2, serves, false},
+		{"head", "host0", 0, serves, false},
+		{"head", "host0", -1, serves, false},
+		{"10.0.0.3", "host2", 2, serves, false},
+		{"localhost", "host2", 2, serves, false},
+		{"host0", "host2", 2, nil, false},
+	} {
+		s := &Start{}
+		s.Job.Store.V = job.Store{Host: tt.store, Embedded: true}
+		s.Node.Hostname = tt.host
+		s.Job.Index = setting.Value[int]{V: tt.rank, Set: tt.rank >= 0}
+		s.store = &storeaddr.Place{Serve: tt.serve}
+		f := s.misled()
+		if (f != nil) != tt.want || f != nil && (f.ID != "store.resolves" || !strings.Contains(f.What, "node rank 2")) {
+			t.Errorf("%+v: %+v", tt, f)
+		}
+	}
+}
