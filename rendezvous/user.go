@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -108,9 +109,19 @@ func (s *Session) Join(ctx context.Context, budget time.Duration) (World, error)
 	a := s.ask(ctx, event{Kind: protocol.Join, Budget: budget}, event{Kind: protocol.Look},
 		interrupted(ctx, event{Kind: protocol.Expire}))
 	if a.Err != nil {
-		return World{}, a.Err
+		return World{}, s.at(a.Err)
 	}
 	return *a.World, nil
+}
+
+// at adds to the error of a lost store where that is.
+func (s *Session) at(err error) error {
+	where := strings.Join(s.cli.Endpoints(), ",")
+	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error(), where) {
+		return err
+	}
+	why := strings.TrimPrefix(err.Error(), ErrUnreachable.Error()+": ")
+	return fmt.Errorf("%w: %s: %s", ErrUnreachable, where, why)
 }
 
 // Round posts mine under a name that is used once in an epoch, and returns the result of
@@ -121,7 +132,7 @@ func (s *Session) Round(ctx context.Context, name string, mine []byte, reduce Re
 	s.mu.Unlock()
 	a := s.ask(ctx, event{Kind: protocol.Round, Name: name, Value: mine, Reduces: reduce != nil},
 		event{Kind: protocol.Result, Name: name}, interrupted(ctx, event{Kind: protocol.GiveUp, Name: name}))
-	return a.Value, a.Err
+	return a.Value, s.at(a.Err)
 }
 
 // Posted returns what some ranks have posted to a round of the joined world, in their

@@ -17,6 +17,7 @@ var knowns = []struct {
 	{"filter: ephemeral ports are closed", failed, lucky},
 	{"filter: nothing new gets through", failed, lucky},
 	{"filter: an allow-list of ports", failed, lucky},
+	{"filter: the master port is closed to one node", failed, early},
 	{"link: packets are lost", failed, slow},
 	{"link: a low rate", failed, slow},
 	{"limit: open files", failed, small},
@@ -34,7 +35,9 @@ var knowns = []struct {
 const (
 	// lucky is why a job may run alone where launch fails it.
 	lucky = "the program chooses which rank calls which, and none calls this node"
-	// slow is another reason.
+	// early is another reason.
+	early = "without launch the ranks had connected before the filter was there"
+	// slow is another one.
 	slow = "the job runs into a time limit of its own by chance, on either side"
 	// small is another one: an error of launch names the limit.
 	small = "launch itself cannot start under that limit, and says so"
