@@ -82,6 +82,24 @@ func TestANodeWhoseLaunchHasLeft(t *testing.T) {
 	}
 }
 
+// TestANodeThatAnswersIsNotLost: of a connection that is stuck, long packets vanish if the other node has shown what it
+// sees at the same address.
+func TestANodeThatAnswersIsNotLost(t *testing.T) {
+	stuck := func(asked string) string {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 3, LastRecv: time.Minute}, 5000
+		if asked != "" {
+			one.At = netip.MustParseAddr(asked)
+		}
+		return Judge([]scene.Scene{zero, one})[0].Why[0].Cause
+	}
+	for asked, want := range map[string]string{"": "path.lost", "10.0.0.2": "path.mtu", "10.9.0.2": "path.lost"} {
+		if got := stuck(asked); got != want {
+			t.Errorf("asked at %q: %s, not %s", asked, got, want)
+		}
+	}
+}
+
 // TestANodeThatHasNotJoinedHasAName: launch knows which host has a node rank, also where no torchrun says so.
 func TestANodeThatHasNotJoinedHasAName(t *testing.T) {
 	at := netip.MustParseAddrPort("10.0.0.1:29500")

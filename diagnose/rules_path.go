@@ -224,6 +224,9 @@ func (v *view) answers(n *node, remote netip.Addr) bool {
 		}
 	}
 	other := v.atAddr(remote)
+	if other != nil && other.scene != nil && other.scene.At == remote && !n.scene.At.IsValid() {
+		return true // it has just shown what it sees, to this node
+	}
 	for _, st := range v.stores { // the other node reaches a store on this one
 		if other != nil && st.from == other && n.isAt(st.At.Addr().Unmap()) && st.Outcome == scene.Answered {
 			return true

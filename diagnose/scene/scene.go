@@ -24,6 +24,8 @@ type Scene struct {
 	Addrs []netip.Addr `json:"addrs,omitempty"`
 	// Net is the reader's network namespace (its inode).
 	Net uint64 `json:"net,omitempty"`
+	// At is the address at which another node was asked for its scene just now; zero: it was not.
+	At netip.Addr `json:"at,omitzero"`
 	// Node is the node rank that launch gave this node, where its companion looks; nil: unknown.
 	Node    *int     `json:"node,omitempty"`
 	Procs   []Proc   `json:"procs,omitempty"`

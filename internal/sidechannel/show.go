@@ -16,6 +16,8 @@ const (
 	// MaxShown is the limit of one answer, in bytes.
 	MaxShown   = 4 << 20
 	showBudget = 15 * time.Second // for the answer to be made and sent
+	// meetBudget bounds a connection to a node that was reached before: TCP asks again after 1 and 3 s.
+	meetBudget = 4 * time.Second
 )
 
 // View returns what a listener shows of its node to a caller at an address; nil: nothing.
@@ -67,7 +69,9 @@ func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 
 // meet calls a listener with a given ID that shows what its node sees. The connection ends with ctx.
 func meet(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (net.Conn, error) {
-	raw, err := dial(ctx, to, netip.Addr{}, "")
+	short, cancel := context.WithTimeout(ctx, meetBudget)
+	raw, err := dial(short, to, netip.Addr{}, "")
+	cancel()
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ import (
 // The longest beginning counts.
 var families = map[string]string{
 	"command.": "command storage", "env.": "env", "same.env": "env", "store.resolves": "name", "store.port": "port",
-	"store.answers": "reach gone", "dns.": "name", "host.resolves": "name", "peer.name": "name", "addr.": "reach",
+	"store.answers": "reach gone name", "dns.": "name", "host.resolves": "name", "peer.name": "name", "addr.": "reach",
 	"port.": "port", "limits.": "limit", "shm.": "limit storage", "storage.": "storage", "mesh.": "reach",
 	"peer.reach": "reach", "peer.beside": "reach env", "peer.identity": "reach", "peer.large": "long", "peer.mtu": "long",
 	"same.mtu": "long", "same.family": "reach", "peer.port": "port reach", "peer.fast": "slow", "peer.loss": "slow",
@@ -41,7 +41,7 @@ var families = map[string]string{
 	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage",
 	"rank.duplicate": "line",
 	"node.missing":   "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
-	"store.refused": "reach port", "store.dropped": "reach port", "store.silent": "reach port gone",
+	"store.refused": "reach port gone", "store.dropped": "reach port", "store.silent": "reach port gone",
 	"store.stopped": "gone", "store.foreign": "port", "store.name": "name", "address.loopback": "name env",
 	"address.unreachable": "reach name", "path.mtu": "long", "path.lost": "reach gone", "mesh.dropped": "reach",
 	"collective.": "line", "peer.ended": "died gone",

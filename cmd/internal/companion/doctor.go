@@ -214,7 +214,9 @@ func (d *doctor) ask(ctx context.Context, n rendezvous.Partner) (scene.Scene, er
 	for _, a := range append([]netip.Addr{n.Addr}, n.Addrs...) {
 		var shown []byte
 		if shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), keys, n.ID); err == nil {
-			return unpack(shown)
+			s, err := unpack(shown)
+			s.At = a
+			return s, err
 		}
 	}
 	return scene.Scene{}, err
