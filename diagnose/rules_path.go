@@ -156,7 +156,7 @@ func (v *view) paths() (out []claim) {
 		}
 		for _, k := range n.scene.Sockets {
 			remote := k.Remote.Addr().Unmap()
-			if k.Info == nil || k.State == "syn-sent" || k.State == "listen" || k.Info.Backoff < 3 || k.Info.Unacked == 0 ||
+			if k.Info == nil || k.State == "syn-sent" || k.State == "listen" || k.Info.Backoff < 3 || !waitsForAck(k) ||
 				remote.IsLoopback() || done[n.name+remote.String()] {
 				continue
 			}
@@ -165,6 +165,12 @@ func (v *view) paths() (out []claim) {
 		}
 	}
 	return v.bothEnds(out)
+}
+
+// waitsForAck reports whether data was sent without an answer, or a filter of the node itself drops it: then nothing
+// counts as sent, though the other end would take it.
+func waitsForAck(k scene.Socket) bool {
+	return k.Info.Unacked > 0 || k.SendQ > 0 && uint64(k.Info.Window) >= uint64(k.SendQ)
 }
 
 // path judges one connection that is stuck.
@@ -177,7 +183,7 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	since := n.scene.Taken.Add(-max(k.Info.LastRecv, 0))
 	seen := fmt.Sprintf("%s to %s: backoff %d, %d unacknowledged, send queue %d", k.Local, k.Remote, k.Info.Backoff,
 		k.Info.Unacked, k.SendQ)
-	if v.answers(n, remote) {
+	if v.answers(n, k.Local.Addr().Unmap(), remote) {
 		return claimed("path.mtu", verdict.Certain, fmt.Sprintf(
 			"long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than the interface's",
 			n.name, where)).of(nil, n, other).see("tcp_info", seen).since(since)
@@ -217,15 +223,18 @@ func (v *view) atAddr(a netip.Addr) *node {
 }
 
 // answers reports whether a host still answers a node: a store there, or another connection.
-func (v *view) answers(n *node, remote netip.Addr) bool {
+func (v *view) answers(n *node, local, remote netip.Addr) bool {
 	for _, st := range v.stores {
 		if st.from == n && st.At.Addr().Unmap() == remote && (st.Outcome == scene.Answered || st.Outcome == scene.Refused) {
 			return true
 		}
 	}
 	other := v.atAddr(remote)
-	if other != nil && other.scene != nil && other.scene.At == remote && !n.scene.At.IsValid() {
-		return true // it has just shown what it sees, to this node
+	if other != nil && other.scene != nil {
+		near, far := n.scene.At, other.scene.At // one of the two has just shown what it sees to the other
+		if !near.IsValid() && far == remote || !far.IsValid() && near.IsValid() && near == local {
+			return true
+		}
 	}
 	for _, st := range v.stores { // the other node reaches a store on this one
 		if other != nil && st.from == other && n.isAt(st.At.Addr().Unmap()) && st.Outcome == scene.Answered {

@@ -205,6 +205,9 @@ func parseInfo(b []byte, state string) *Info {
 	}
 	i := &Info{Retransmits: b[2], Backoff: b[4], Unacked: u32(24), Retrans: u32(100), Acked: u64(120),
 		Received: u64(128), Sent: u64(200)}
+	if len(b) >= 232 { // from Linux 5.4 on
+		i.Window = u32(228)
+	}
 	if state != stateSynSent {
 		i.LastSent = time.Duration(u32(44)) * time.Millisecond
 		i.LastRecv = time.Duration(u32(52)) * time.Millisecond

@@ -175,6 +175,7 @@ type Info struct {
 	Backoff     uint8         `json:"backoff"`
 	Retrans     uint32        `json:"retrans"` // in all
 	Unacked     uint32        `json:"unacked"` // segments
+	Window      uint32        `json:"window"`  // bytes that the other end takes; 0: none, or the kernel does not say
 	LastSent    time.Duration `json:"lastSent"`
 	LastRecv    time.Duration `json:"lastRecv"`
 }
