@@ -116,8 +116,9 @@ var processCauses = []Cause{
 	},
 	{
 		ID: "rank.before-init", depth: waiting, Title: "A rank does something else before init_process_group",
-		Sign:    "All other ranks wait in init_process_group.",
-		For:     "its process is there, has no thread of Gloo or NCCL, and does not move",
+		Sign: "All other ranks wait in init_process_group.",
+		For: "its process is there, has no thread of Gloo or NCCL, and does not move; of a program without torch, it " +
+			"has no connection to the others, or is another program",
 		Against: "CPU time, bytes read or children change: then it is slow",
 		Do:      "look at what it waits for: py-spy dump --nonblocking --pid PID",
 		Source:  "thread gloo_tcp_loop is missing",
