@@ -81,7 +81,7 @@ func TestEachMechanismHasKnownCauses(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"same.torch": "version", "same.command": "line", "env.ifname.gloo": "env",
-		"peer.port": "port reach", "store.answers": "reach gone", "no.such": ""} {
+		"peer.port": "port reach", "store.answers": "reach gone name", "no.such": ""} {
 		if got := strings.Join(causesOf(name), " "); got != want {
 			t.Errorf("%s stands for %q; want %q", name, got, want)
 		}
