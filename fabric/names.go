@@ -132,3 +132,18 @@ func parseServices(text string) []string {
 func HostsLines(r Roots, names ...string) []HostsLine {
 	return parseHosts(readText(r.Etc, "hosts"), names)
 }
+
+// IsNamed reports whether a name is this node's own, with or without a domain, or an alias on the line that /etc/hosts
+// has for it.
+func (n Node) IsNamed(host string) bool {
+	mine, _, _ := strings.Cut(n.Hostname, ".")
+	short, _, _ := strings.Cut(host, ".")
+	return strings.EqualFold(mine, short) || slices.ContainsFunc(n.System.Hosts, func(l HostsLine) bool {
+		return l.Has(n.Hostname) && l.Has(host)
+	})
+}
+
+// Has reports whether the line has a name.
+func (l HostsLine) Has(host string) bool {
+	return slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
+}

@@ -47,7 +47,7 @@ func inHosts(in preflight.Input, host string) []netip.Addr {
 	var out []netip.Addr
 	host = strings.TrimSuffix(host, ".")
 	for _, l := range in.Node.System.Hosts {
-		if hasName(l, host) && !slices.Contains(out, l.Addr) {
+		if l.Has(host) && !slices.Contains(out, l.Addr) {
 			out = append(out, l.Addr)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"launch/fabric"
 	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/preflight"
@@ -38,11 +37,11 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 		return finding.Warnf("%s is %s, and this node has no %s address", host, list, missing).
 			Breaking("this node cannot reach the store").
 			Do("give this node an %s address, or name an address that it can reach: --store ADDRESS", missing), true
-	case embedded && loops && !isMe(in, host):
+	case embedded && loops && !in.Node.IsNamed(host):
 		return hostsSeen(in, host, finding.Warnf("%s is %s on this node, which is %s", host, list, in.Node.Hostname).
 			Breaking("this node takes itself for the store host and waits there alone").
 			Do("give %s its real address in /etc/hosts, or use that address: --store ADDRESS", host)), true
-	case embedded && len(here) == 0 && len(in.Serve) == 0 && isMe(in, host):
+	case embedded && len(here) == 0 && len(in.Serve) == 0 && in.Node.IsNamed(host):
 		return hostsSeen(in, host, finding.Warnf("%s is this node's own name, and %s is no address of this node", host, list).
 			Breaking("no node hosts the store: the one that has its address does").
 			Do("in a container: --network host; or --store ADDRESS, an address of one of the nodes\n"+
@@ -87,24 +86,6 @@ func noFamily(in preflight.Input, addrs []netip.Addr) string {
 		return "IPv6"
 	}
 	return "IPv4"
-}
-
-// isMe reports whether a name is this node's own, with or without a domain.
-func isMe(in preflight.Input, host string) bool {
-	mine, _, _ := strings.Cut(in.Node.Hostname, ".")
-	short, _, _ := strings.Cut(host, ".")
-	if strings.EqualFold(mine, short) {
-		return true
-	}
-	// an alias on the line that /etc/hosts has for this node
-	return slices.ContainsFunc(in.Node.System.Hosts, func(l fabric.HostsLine) bool {
-		return hasName(l, in.Node.Hostname) && hasName(l, host)
-	})
-}
-
-// hasName reports whether a line of /etc/hosts has a name.
-func hasName(l fabric.HostsLine, host string) bool {
-	return slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
 // sameFamily reports whether two of the addresses are of one family. A single host often has one of each.

@@ -18,6 +18,15 @@ import (
 // by hand takes a few seconds to follow.
 const aloneAfter = 5 * time.Second
 
+// sayAlone prints what may keep the others away from the store that this node hosts.
+func (s *Start) sayAlone() {
+	if f := s.misled(); f != nil {
+		s.UI.Findings(f, false)
+	} else if text := s.alone(); text != "" {
+		s.UI.Note("%s", text)
+	}
+}
+
 // alone returns what may keep the others away from the store that this node hosts; "": it hosts none.
 func (s *Start) alone() string {
 	at, place := s.Job.Store.V, s.store
@@ -38,29 +47,25 @@ func (s *Start) alone() string {
 	return text
 }
 
-// misled returns a finding about the store's name where it leads to this node, which has another name and is not node
-// rank 0: for the others it leads elsewhere, and this node waits at a store of its own.
-func (s *Start) misled() *finding.Finding {
+// misled returns a finding, if any, about the store's name where it leads to this node, which has another name and is
+// not node rank 0: for the others it leads elsewhere, and this node waits at a store of its own.
+func (s *Start) misled() []finding.Finding {
 	at, index := s.Job.Store.V, s.Job.Index
 	_, err := netip.ParseAddr(at.Host)
 	if !at.Embedded || len(s.store.Serve) == 0 || err == nil || storeaddr.LoopbackName(at.Host) || !index.Set ||
-		index.V == 0 || short(at.Host) == short(s.Node.Hostname) {
+		index.V == 0 || s.Node.IsNamed(at.Host) {
 		return nil
 	}
 	f := finding.Warnf("%s leads to this node, which is %s and node rank %d: no other node has joined the store that it "+
 		"hosts", at.Host, s.Node.Hostname, index.V).Named("store.resolves").
 		Breaking("if that name leads the others to another machine, this node waits alone").
 		Do("getent hosts %s   # on this node and on another one\nthen correct /etc/hosts or the name server", at.Host)
-	for _, l := range fabric.HostsLines(fabric.Live(), at.Host) {
-		f = f.See("/etc/hosts", "%s %s", l.Addr, at.Host)
+	for _, l := range s.Node.System.Hosts {
+		if l.Has(at.Host) {
+			f = f.See("/etc/hosts", "%s %s", l.Addr, at.Host)
+		}
 	}
-	return &f
-}
-
-// short returns a host name without its domain.
-func short(host string) string {
-	name, _, _ := strings.Cut(host, ".")
-	return name
+	return []finding.Finding{f}
 }
 
 // unhosted returns what to do about a store that refuses connections; "": nothing is known.
@@ -77,20 +82,19 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	return text
 }
 
-// claimed returns a finding about another machine that has an address of this node, on the interface of its address for
-// the others, as far as this node may ask.
-func (s *Start) claimed(addr netip.Addr) *finding.Finding {
+// claimed returns a finding, if any, about another machine that has an address of this node, on the interface of its
+// address for the others, as far as this node may ask.
+func (s *Start) claimed(addr netip.Addr) []finding.Finding {
 	i, _ := s.Node.InterfaceOf(addr)
 	for _, p := range i.Addrs {
 		who, err := fabric.Claimant(p.Addr(), i.Name)
 		if err != nil || who == nil {
 			continue
 		}
-		f := finding.Warnf("another machine (%s) has %s, too, an address of this node", who, p.Addr()).Named("addr.taken").
-			See("ARP", "%s answers on %s for %s", who, i.Name, p.Addr()).
+		return []finding.Finding{finding.Warnf("another machine (%s) has %s, too, an address of this node", who, p.Addr()).
+			Named("addr.taken").See("ARP", "%s answers on %s for %s", who, i.Name, p.Addr()).
 			Breaking("packets for one of the two reach the other: nodes do not join, and connections hang").
-			Do("ip neigh   # on a third machine: which of the two it knows\nthen give one of them another address")
-		return &f
+			Do("ip neigh   # on a third machine: which of the two it knows\nthen give one of them another address")}
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ func TestANameThatLeadsHereAlone(t *testing.T) {
 		s.Job.Index = setting.Value[int]{V: tt.rank, Set: tt.rank >= 0}
 		s.store = &storeaddr.Place{Serve: tt.serve}
 		f := s.misled()
-		if (f != nil) != tt.want || f != nil && (f.ID != "store.resolves" || !strings.Contains(f.What, "node rank 2")) {
+		if (f != nil) != tt.want || f != nil && (f[0].ID != "store.resolves" || !strings.Contains(f[0].What, "node rank 2")) {
 			t.Errorf("%+v: %+v", tt, f)
 		}
 	}

@@ -118,8 +118,8 @@ func (s *Start) register(ctx context.Context) error {
 	s.UI.Note("waiting for %s, until %s (--join-timeout %s%s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
 		s.Opt.JoinTimeout, from)
 	s.warnEarlier(place.Endpoints)
-	s.wait.alone, s.wait.misled, s.wait.unhosted, s.wait.twin = s.alone, s.misled, s.unhosted, s.twin
-	s.wait.claimed = func() *finding.Finding { return s.claimed(place.Addr) }
+	s.wait.alone, s.wait.unhosted, s.wait.twin = s.sayAlone, s.unhosted, s.twin
+	s.wait.claimed = func() { s.UI.Findings(s.claimed(place.Addr), false) }
 	spec := companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve:  place.Serve,

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"launch/cmd/internal/ui"
-	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
@@ -19,14 +18,12 @@ type observer struct {
 	ui      *ui.UI
 	timeout time.Duration // --join-timeout
 
-	// alone, misled, unhosted and twin, if set, return what may keep the nodes apart; "" or nil: nothing is known. Each
-	// is printed once, misled in place of alone.
-	alone    func() string
-	misled   func() *finding.Finding
+	// alone and claimed, if set, print what may keep the nodes apart, once each in a long wait: alone where no other
+	// node has joined.
+	alone, claimed func()
+	// unhosted and twin, if set, return that, too; "": nothing is known. Each is printed once.
 	unhosted func(rendezvous.Event) string
 	twin     func(other string) string
-	// claimed, if set, asks once, in a long wait, whether another machine has this node's address; nil: none is seen.
-	claimed func() *finding.Finding
 
 	mu      sync.Mutex
 	latest  string           // the last event
@@ -73,7 +70,7 @@ func (o *observer) begin(began time.Time) (end func()) {
 	}
 }
 
-// sayAlone prints once what may keep the other nodes away, if none has joined.
+// sayAlone says once what may keep the other nodes away, if none has joined.
 func (o *observer) sayAlone() {
 	o.mu.Lock()
 	say := o.alone
@@ -82,31 +79,16 @@ func (o *observer) sayAlone() {
 		o.alone = nil
 	}
 	o.mu.Unlock()
-	if !alone {
-		return
-	}
-	var f *finding.Finding
-	if o.misled != nil {
-		f = o.misled()
-	}
-	if f != nil {
-		o.ui.Findings([]finding.Finding{*f}, false)
-	} else if text := say(); text != "" {
-		o.ui.Note("%s", text)
+	if alone {
+		say()
 	}
 }
 
-// sayClaimed prints once that another machine has this node's address.
+// sayClaimed says once whether another machine has an address of this node. Only the loop of begin uses claimed.
 func (o *observer) sayClaimed() {
-	o.mu.Lock()
-	ask := o.claimed
-	o.claimed = nil
-	o.mu.Unlock()
-	if ask == nil {
-		return
-	}
-	if f := ask(); f != nil {
-		o.ui.Findings([]finding.Finding{*f}, false)
+	if say := o.claimed; say != nil {
+		o.claimed = nil
+		say()
 	}
 }
 
