@@ -112,8 +112,13 @@ func (j *judge) reached(a Answer) bool {
 func LongPackets(host, way, seen string) finding.Finding {
 	return finding.Failf("long packets %s get lost, and short ones arrive", way).Named("mpi.mtu").See(host, "%s", seen).
 		Breaking("its daemon and mpirun wait for each other").
-		Do("ping -M do -s 1472 %s   # 1500 bytes; then compare the MTU of both interfaces, and of a tunnel or VLAN between\n"+
-			"a firewall has to let ICMP \"fragmentation needed\" pass", host)
+		Do("%s", FixMTU(host))
+}
+
+// FixMTU returns what to do where long packets to a host get lost.
+func FixMTU(host string) string {
+	return fmt.Sprintf("ping -M do -s 1472 %s   # 1500 bytes; then compare the MTU of both interfaces, and of a tunnel "+
+		"or VLAN between\na firewall has to let ICMP \"fragmentation needed\" pass", host)
 }
 
 // fill puts the host and the agent into a text that may have them.

@@ -14,6 +14,7 @@ import (
 	"launch/internal/job"
 	"launch/internal/masterport"
 	"launch/internal/taskgroup"
+	"launch/preflight/hosts"
 	"launch/rendezvous"
 )
 
@@ -68,10 +69,6 @@ func Failure(err error, caught os.Signal) exit.Error {
 			continue
 		}
 		e := exit.Error{Code: a.code, What: err.Error(), Fix: a.fix}
-		if strings.Contains(e.What, rendezvous.LongPackets) {
-			e.Fix = "ping -M do -s 1472 HOST   # 1500 bytes; then compare the MTU of both interfaces (ip link), and of a " +
-				"tunnel or VLAN between\na firewall has to let ICMP \"fragmentation needed\" pass"
-		}
 		if cause := exhausted(err); cause != nil && a.err == rendezvous.ErrNoRoom {
 			e.Fix += "\n" + cause.Fix
 		}
@@ -129,7 +126,7 @@ func refused(err error) *exit.Error {
 	return nil
 }
 
-// stored returns the error of a store that is not the job's, or nil.
+// stored returns the error of a store that is not the job's, or that long packets do not reach, or nil.
 func stored(err error) *exit.Error {
 	e, other := errors.AsType[*rendezvous.OtherStoreError](err)
 	switch {
@@ -141,6 +138,8 @@ func stored(err error) *exit.Error {
 		return exit.Errorf(exit.Unreachable, "%v", e).
 			Do("for the same job, give all nodes the same --job\n"+
 				"for another job, choose another port on every node: --store %s", job.NextPort(e.Endpoint))
+	case errors.Is(err, rendezvous.ErrUnreachable) && strings.Contains(err.Error(), rendezvous.LongPackets):
+		return exit.Errorf(exit.Unreachable, "%v", err).Do("%s", hosts.FixMTU("HOST"))
 	case errors.Is(err, rendezvous.ErrToken):
 		return exit.Errorf(exit.Config, "%s", strings.Replace(err.Error(), "a secret", "a LAUNCH_TOKEN", 1)).
 			Do("set the same LAUNCH_TOKEN on every node\nwithout one: --open-store on every node, if this network is trusted")
