@@ -56,19 +56,37 @@ func (v *view) endedNodes() (out []claim) {
 			return nil
 		}
 	}
+	gone := v.gone()
+	for _, e := range gone {
+		if n := v.byIndex(e.Rank); n != nil && n.scene != nil {
+			continue
+		}
+		ranks := v.ranksOfIndex(e.Rank)
+		if len(v.starts) == 0 && v.world == len(v.seats)+len(gone) { // one process on each node
+			ranks = []int{e.Rank}
+		}
+		c := claimed("node.ended", sure, fmt.Sprintf("%s has left the job; the others wait for its ranks%s",
+			e.Name, rankList(ranks))).of(ranks)
+		c.Nodes = []string{e.Name}
+		out = append(out, c.see(e.by, "launch leaves with the command, or with the machine"))
+	}
+	return out
+}
+
+// departed is a node whose launch has left, and the host that says so.
+type departed struct {
+	scene.Ended
+	by string
+}
+
+// gone returns the nodes of this job whose launch has left, each once.
+func (v *view) gone() (out []departed) {
 	for _, h := range v.hosts {
 		for _, e := range h.scene.Ended {
-			if n := v.byIndex(e.Rank); n != nil && n.scene != nil || !v.hasPort(e.Port) {
-				continue
+			known := slices.ContainsFunc(out, func(d departed) bool { return d.Ended == e })
+			if !known && v.hasPort(e.Port) {
+				out = append(out, departed{e, h.name})
 			}
-			ranks := v.ranksOfIndex(e.Rank)
-			if len(v.starts) == 0 && v.world == len(v.seats)+len(h.scene.Ended) { // one process on each node
-				ranks = []int{e.Rank}
-			}
-			c := claimed("node.ended", sure, fmt.Sprintf("%s has left the job; the others wait for its ranks%s",
-				e.Name, rankList(ranks))).of(ranks)
-			c.Nodes = []string{e.Name}
-			out = append(out, c.see(h.name, "launch leaves with the command, or with the machine"))
 		}
 	}
 	return out
@@ -220,7 +238,7 @@ func (v *view) moving(s *seat) bool {
 func (v *view) linked(s *seat) bool {
 	return slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
 		return k.PID == s.proc.PID && k.State == "established" && slices.ContainsFunc(v.nodes, func(n *node) bool {
-			return n != s.node && n.scene != nil && n.isAt(k.Remote.Addr().Unmap())
+			return n != s.node && n.isAt(k.Remote.Addr().Unmap())
 		})
 	})
 }
@@ -264,7 +282,7 @@ func (v *view) apart() (out []claim) {
 		var c claim
 		moving := v.moving(s)
 		switch {
-		case slices.Contains(waiters, s) && !moving:
+		case slices.Contains(waiters, s):
 			continue
 		case s.phase == before && v.world != 1 && !v.outOfInit(s):
 			c = about("rank.before-init", verdict.Certain, s, "has not called init_process_group, and does not move")

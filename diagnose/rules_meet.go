@@ -272,11 +272,9 @@ func (v *view) indexName(i int) string {
 	if n := v.byIndex(i); n != nil {
 		return n.name
 	}
-	for _, h := range v.hosts {
-		for _, e := range h.scene.Ended {
-			if e.Rank == i && v.hasPort(e.Port) && !v.elastic {
-				return e.Name + ", whose launch has left"
-			}
+	for _, e := range v.gone() {
+		if e.Rank == i && !v.elastic {
+			return e.Name + ", whose launch has left"
 		}
 	}
 	return "node " + strconv.Itoa(i)
