@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/process"
 )
 
 // Hangup is when the other end of a connection to a store last closed it, or refused one: a
@@ -112,18 +114,14 @@ func (c watchedConn) Read(b []byte) (int, error) {
 // LongPackets is what an error says of a store to which short packets get and long ones do not, before its address.
 const LongPackets = "long packets get lost on the way to the store"
 
-const (
-	// resent is how often TCP sends a segment again, at 0.2, 0.6 and 1.4 s, until it counts as lost.
-	resent = 3
-	// everywhere is a length that all paths take, in bytes (RFC 879).
-	everywhere = 536
-)
+// resent is how often TCP sends a segment again, at 0.2, 0.6 and 1.4 s, until it counts as lost.
+const resent = 3
 
 // longLost returns an error about a connection that has ended, if a long segment had no answer, shorter ones had, and a
 // new connection has one: its packets are short. Once seen, a long segment without an answer is enough.
 func (h *Hangup) longLost(c net.Conn) error {
 	tcp, ok := c.(*net.TCPConn)
-	if !ok {
+	if h == nil || !ok {
 		return nil
 	}
 	raw, err := tcp.SyscallConn()
@@ -132,15 +130,15 @@ func (h *Hangup) longLost(c net.Conn) error {
 	}
 	var info *unix.TCPInfo
 	_ = raw.Control(func(fd uintptr) { info, _ = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) })
-	if h == nil || info == nil || info.Bytes_acked <= 1 { // it counts the SYN
+	if info == nil || info.Bytes_acked <= 1 { // it counts the SYN
 		return nil
 	}
 	left := int64(info.Bytes_sent) - int64(info.Bytes_retrans) - int64(info.Bytes_acked-1)
 	size := min(left, int64(info.Snd_mss))
-	if seen := h.lost.Load(); seen != nil && size > everywhere {
+	if seen := h.lost.Load(); seen != nil && size > process.Everywhere {
 		return *seen
 	}
-	if size <= everywhere || info.Total_retrans < resent {
+	if size <= process.Everywhere || info.Total_retrans < resent {
 		return nil
 	}
 	second, err := net.DialTimeout("tcp", c.RemoteAddr().String(), time.Second)

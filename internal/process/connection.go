@@ -23,6 +23,9 @@ type Connection struct {
 	Received    uint64 // bytes, in order
 }
 
+// Everywhere is the length of a segment that all paths take, in bytes (RFC 879).
+const Everywhere = 536
+
 // Gap reports whether data waits for a segment before it that has not arrived.
 func (c Connection) Gap() bool { return c.Unread == 0 && c.Held > 0 }
 

@@ -21,8 +21,6 @@ const (
 	// tries is how often TCP sends a segment again, at 0.2, 0.6, 1.4, 3 and 6.2 s, until it counts as lost; gaps is
 	// how many looks find the same gap in what arrived.
 	tries, gaps = 5, 4
-	// short is a length that all paths take, in bytes (RFC 879).
-	short = 536
 	// secondCall bounds a new connection, whose packets are short.
 	secondCall = 2 * time.Second
 )
@@ -47,7 +45,7 @@ func (l *losses) look(ctx context.Context, pid int) *Loss {
 		}
 		var found Loss
 		switch {
-		case c.Acked > 1 && c.Retransmits >= tries && size > short:
+		case c.Acked > 1 && c.Retransmits >= tries && size > process.Everywhere:
 			found = Loss{"to it", fmt.Sprintf("a segment of %d bytes was sent %d times without an answer", size,
 				c.Retransmits+1)}
 		case l.gaps >= gaps:
