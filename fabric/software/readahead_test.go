@@ -40,7 +40,7 @@ func (s seen) Open(name string) (fs.File, error) {
 // found returns what an import of venv's torch reads.
 func found(t *testing.T, root fs.FS, script string, env ...string) Import {
 	t.Helper()
-	cmd := Command{Program: "/env/bin/torchrun", Dir: "/work", Env: env}
+	cmd := Command{Program: "/env/bin/torchrun", Dir: "/job", Env: env}
 	m, ok := Detect(t.Context(), root, cmd).Import(cmd, script)
 	if !ok {
 		t.Fatal("no torch was found")
@@ -75,7 +75,7 @@ func importable(more ...string) fstest.MapFS {
 			fatbin: strings.Repeat("G", 1<<20)}),
 		site + "nvidia/cu12/lib/libnvJitLink.so.12", elf64(library{}), site + "nvidia/cu12/lib/libnvjpeg.so.12", "not read",
 		site + "numpy/a.py", "has no bytecode", site + "numpy/tests/a.py", "not read", site + "pandas/a.py", "not read",
-		site + "x-1.0.dist-info/entry_points.txt", "plugins", "/work/train.py", "import torch\n",
+		site + "x-1.0.dist-info/entry_points.txt", "plugins", "/job/train.py", "import torch\n",
 	}, more...)...)
 }
 
@@ -94,7 +94,7 @@ func TestTheFilesOfAnImportAreReadAhead(t *testing.T) {
 		site + "torch/lib/libtorch_python.so", site + "torch/nn/modules/__pycache__/x.cpython-312.pyc",
 		site + "torch/version.py", site + "x-1.0.dist-info/entry_points.txt", "/lib64/libc.so.6", "/usr/bin/python3.12",
 		standardLib + "__pycache__/os.cpython-312.pyc", standardLib + "json/__pycache__/__init__.cpython-312.pyc",
-		standardLib + "lib-dynload/_ssl.cpython-312.so", "/usr/lib64/libssl.so.3", "/work/train.py",
+		standardLib + "lib-dynload/_ssl.cpython-312.so", "/usr/lib64/libssl.so.3", "/job/train.py",
 	}
 	var got []string
 	for name := range root.names {
@@ -125,7 +125,7 @@ func TestTheLibrariesReadAheadAreThoseOfTheCommand(t *testing.T) {
 
 func TestReadAheadKeepsItsLimit(t *testing.T) {
 	big := strings.Repeat("x", 8<<20)
-	root := importable("/work/train.py", big, site+"torch/a.py", big, site+"torch/b.py", big)
+	root := importable("/job/train.py", big, site+"torch/a.py", big, site+"torch/b.py", big)
 	const most = 6 << 20
 	if read := ReadAhead(t.Context(), root, found(t, root, "train.py"), most); read > most || read < most/2 {
 		t.Errorf("%d bytes read, at most %d may be", read, most)
@@ -149,7 +149,7 @@ type endlessFile struct {
 
 func (e endless) Open(name string) (fs.File, error) {
 	f, err := e.MapFS.Open(name)
-	if name == "work/train.py" {
+	if name == "job/train.py" {
 		return &endlessFile{File: f, cancel: e.cancel}, err
 	}
 	return f, err
