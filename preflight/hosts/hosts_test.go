@@ -176,6 +176,15 @@ func TestMisspeltHost(t *testing.T) {
 	if f := Judge(in).Report.Failed(); len(f) != 1 || f[0].Fix != "did you mean host2?" {
 		t.Errorf("%+v", f)
 	}
+	// Another host that is not known either is no advice.
+	in.Known = []string{"localhost"}
+	in.Answers[1] = in.Answers[2]
+	in.Answers[1].Name = "hots1"
+	for _, f := range Judge(in).Report.Failed() {
+		if strings.Contains(f.Fix, "did you mean") {
+			t.Errorf("%+v", f)
+		}
+	}
 }
 
 // MPICH makes no files in /tmp, and its processes end without /dev/shm.

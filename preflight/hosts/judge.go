@@ -126,11 +126,11 @@ func fill(text, host, agent string) string {
 	return strings.NewReplacer("%[1]s", host, "%[2]s", agent).Replace(text)
 }
 
-// known returns the names that a misspelt one may have meant.
+// known returns the names that a misspelt one may have meant: those of hosts that have answered, and of /etc/hosts.
 func (j *judge) known(but string) (out []string) {
-	for _, h := range j.Run.Hosts {
-		if h.Name != but {
-			out = append(out, h.Name)
+	for _, a := range j.Answers {
+		if a.Name != but && a.Whole {
+			out = append(out, a.Name)
 		}
 	}
 	for _, n := range j.Known {
