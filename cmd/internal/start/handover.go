@@ -86,6 +86,9 @@ func notExecutable(name string, err error) error {
 		return exit.Errorf(exit.NotFound, "%v", err).
 			Do("is it spelled right, and in PATH on this node? (the environment of a batch job is not that of your shell)")
 	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return exit.Errorf(exit.NotExec, "%q is a directory", name).Do("name the program in it: ls %s", strconv.Quote(name))
+	}
 	return exit.Errorf(exit.NotExec, "%v", err).
 		Do("check its permissions and its first line: ls -l %s", strconv.Quote(name))
 }
