@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"launch/fabric"
+	"launch/fabric/ofi"
 	"launch/fabric/verbs"
 	"launch/internal/dns"
 	"launch/internal/finding"
@@ -98,6 +99,8 @@ type Input struct {
 	LinkErrors func(hca string, port int) (fabric.LinkErrors, error)
 	// Loop makes a port send data to itself, within the limit. Its error is a *verbs.Error.
 	Loop func(ctx context.Context, t verbs.Test, limit time.Duration) (verbs.LoopResult, error)
+	// OFI finds the programs that come with a libfabric; nil: nothing is sent.
+	OFI func(library string) (ofi.Programs, bool)
 	// PortUse reports which process uses a port of this machine. An error: the port cannot be used for another reason.
 	PortUse func(at netip.AddrPort) (PortUse, error)
 }

@@ -35,7 +35,8 @@ var doors = map[string][]string{
 	// that can be killed.
 	"fabric": {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg,
 		"github.com/vishvananda/netlink"},
-	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml"},
+	// unix for the number of a device node.
+	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml", unixPkg},
 	// child, since the driver that a test of a port uses may hang.
 	"fabric/verbs/confine": {"fabric/verbs", "internal/child"},
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
@@ -55,9 +56,10 @@ var doors = map[string][]string{
 
 	// The engine of the checks. launcher and job, because checks read the wrapped line
 	// and what the user asked for; spelling, for an ID that is misspelt; verbs, dns and
-	// gpu, for the facts that an Input holds; child, which runs the user's own checks.
-	"preflight": {"fabric", "fabric/gpu", "fabric/verbs", "internal/child", "internal/dns", "internal/finding",
-		"internal/job", "internal/launcher", "internal/spelling", "preflight/threshold"},
+	// gpu, for the facts that an Input holds; ofi, for libfabric's own programs; child, which runs the user's own
+	// checks.
+	"preflight": {"fabric", "fabric/gpu", "fabric/ofi", "fabric/verbs", "internal/child", "internal/dns",
+		"internal/finding", "internal/job", "internal/launcher", "internal/spelling", "preflight/threshold"},
 	// threshold parses --threshold, with the name that was most likely meant.
 	"preflight/threshold": {"internal/finding", "internal/spelling"},
 	// calls asks the partners of a world (rendezvous) over the side channel, from the rails' addresses too, and
@@ -72,7 +74,7 @@ var doors = map[string][]string{
 	"preflight/system": {"fabric", "fabric/rail", "internal/finding", "internal/job", "internal/launcher",
 		"internal/setting", "preflight"},
 	"preflight/gpu": {"fabric", "fabric/gpu", "fabric/rail", "internal/finding", "internal/launcher", "preflight"},
-	"preflight/rdma": {"fabric", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding",
+	"preflight/rdma": {"fabric", "fabric/ofi", "fabric/rail", "fabric/software", "fabric/verbs", "internal/finding",
 		"internal/launcher", "preflight"},
 	// blame, for which node explains calls that fail; sidechannel, for why one failed;
 	// software, since what the nodes would load is compared.
@@ -262,6 +264,7 @@ var testDoors = map[string][]string{
 	// hostlist is compared with what Slurm itself says.
 	"lab/slurm": {"internal/hostlist", "lab/netns", "lab/programs"},
 	// The hosts, and what both sides of a draw print.
+	"lab/nccl":            {"lab/netns", "lab/programs", "lab/starts"},
 	"lab/truth":           {"lab/netns", "lab/programs", "lab/starts"},
 	"preflight/bandwidth": {"fabric/gpu"},
 	"preflight/checks":    {"fabric/machine/machinetest", "fabric/verbs", "preflight/checktest", "preflight/threshold"},

@@ -38,6 +38,12 @@ func Checks() []preflight.Check {
 			"leaves the card.",
 		Run: rdmaLoop,
 	}, {
+		ID: "rdma.efa", Limit: efaBudget + 500*time.Millisecond,
+		Title: "libfabric finds each EFA, and it carries data to itself",
+		Doc: "NCCL's plugin uses EFA by libfabric, which passes over a device that it cannot open. The check asks " +
+			"fi_info and fi_pingpong, which come with libfabric, and compares each byte; nothing leaves the node.",
+		Unless: noRDMA, Run: efaLoop,
+	}, {
 		ID: "rdma.rate", Title: "the rails of one kind of card run at one rate, with all lanes",
 		Doc:    "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
 		Unless: noRails, Run: rdmaRate,
