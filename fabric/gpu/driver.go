@@ -58,6 +58,7 @@ func Settle(proc, dev fs.FS, seen, answer Facts) Facts {
 		}
 	}
 	answer.place(addresses(proc))
+	answer.Closed = closed(proc, dev, answer.Devices)
 	return answer
 }
 

@@ -10,16 +10,17 @@ import (
 
 // Facts is the answer of NVML: one of Present, Absent and Err, or none if it was not asked.
 type Facts struct {
-	Present bool   `json:"present"`             // NVML answered
-	Absent  string `json:"absent,omitempty"`    // why there is no NVIDIA driver here
-	Err     string `json:"err,omitempty"`       // there is a driver, but it gave no answer: why, and what to do
-	Code    string `json:"code,omitempty"`      // NVML's name for Err, "DRIVER_NOT_LOADED"; "" where it has none
-	Driver  string `json:"driver,omitempty"`    // "570.86.15"; known without NVML where /proc has it
-	CUDA    string `json:"cuda,omitempty"`      // the newest CUDA that the driver supports, "12.8"
-	Init    int    `json:"cuda_init,omitempty"` // the error of cuInit; asked only of GPUs on NVSwitches without a Fabric
-	Devices []GPU  `json:"devices,omitempty"`
-	Pairs   []Pair `json:"pairs,omitempty"` // pairs of devices that answered
-	XIDs    []XID  `json:"xids,omitempty"`  // from the kernel log, the latest first
+	Present bool     `json:"present"`             // NVML answered
+	Absent  string   `json:"absent,omitempty"`    // why there is no NVIDIA driver here
+	Err     string   `json:"err,omitempty"`       // there is a driver, but it gave no answer: why, and what to do
+	Code    string   `json:"code,omitempty"`      // NVML's name for Err, "DRIVER_NOT_LOADED"; "" where it has none
+	Driver  string   `json:"driver,omitempty"`    // "570.86.15"; known without NVML where /proc has it
+	CUDA    string   `json:"cuda,omitempty"`      // the newest CUDA that the driver supports, "12.8"
+	Init    int      `json:"cuda_init,omitempty"` // the error of cuInit; asked only of GPUs on NVSwitches without a Fabric
+	Devices []GPU    `json:"devices,omitempty"`
+	Closed  []Closed `json:"closed,omitempty"` // device nodes that this process cannot use
+	Pairs   []Pair   `json:"pairs,omitempty"`  // pairs of devices that answered
+	XIDs    []XID    `json:"xids,omitempty"`   // from the kernel log, the latest first
 
 	// Unknown is what no device answered: the driver is too old, or the kernel log is not readable.
 	Unknown []Unknown `json:"unknown,omitempty"`

@@ -18,7 +18,9 @@ func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
 	for _, d := range u.Devices {
-		if f, bad := unusable(u, d); bad {
+		if f, bad := shut(in, u, d); bad {
+			out = append(out, f)
+		} else if f, bad := unusable(u, d); bad {
 			out = append(out, withXIDs(in, d, f))
 		} else if f, bad := worn(in, d); bad {
 			out = append(out, f)
@@ -28,6 +30,22 @@ func gpuHealth(_ context.Context, in preflight.Input) []finding.Finding {
 		out = append(out, f)
 	}
 	return orPass(out, u)
+}
+
+// shut returns a finding if no process of this user can open a GPU.
+func shut(in preflight.Input, u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
+	for _, c := range in.Node.GPUs.Closed {
+		if c.GPU == d.Index || c.GPU < 0 {
+			return finding.FailOr(u.Certain, "%s cannot be used here: /dev/%s: %s", called(d), c.Node, c.Why).
+				See("/dev/"+c.Node, "%s", c.Why).Breaking("torch finds no GPU; "+dies).
+				Do("%s", in.Remedy(map[preflight.Place]string{
+					preflight.InKubernetes: "resources: {limits: {nvidia.com/gpu: N}} in the container; do not mount /dev by hand",
+					preflight.InContainer:  "docker run --gpus all …   # mounts the right nodes",
+					preflight.InShell:      "ls -l /dev/nvidia*\nsudo nvidia-modprobe -u -c 0   # makes them again",
+				})), true
+		}
+	}
+	return finding.Finding{}, false
 }
 
 const dies = "the process of this GPU dies, and the other ranks wait for it"
