@@ -5,6 +5,7 @@ package envgen
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"path"
 	"slices"
@@ -209,8 +210,15 @@ func constants() []string {
 	}
 }
 
+// offByDefault are switches of NCCL that it reads as numbers, and that are 0 without a setting (src/init.cc,
+// src/graph/paths.cc, src/transport).
+func offByDefault() []string {
+	return []string{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_PXN_DISABLE", "NCCL_COLLNET_ENABLE"}
+}
+
 // Constants returns the settings in force here that have to be equal on all nodes,
-// from the environment, files and the plan. The nodes compare them.
+// from the environment, files and the plan. The nodes compare them. A switch that is
+// off is none.
 func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {
@@ -219,6 +227,9 @@ func Constants(p Plan, decided []setting.Decided) map[string]string {
 			out[d.Name] = d.Value
 		}
 	}
+	maps.DeleteFunc(out, func(name, value string) bool {
+		return slices.Contains(offByDefault(), name) && leadingInt(value, 0) == 0
+	})
 	for _, v := range p {
 		if v.Scope == setting.Job && !v.Kept {
 			out[v.Name] = v.Value

@@ -111,9 +111,13 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 		{Name: "NCCL_IB_HCA", Value: "mlx5", From: "environment"},
 		{Name: "NCCL_IB_ADDR_FAMILY", Value: "AF_INET", From: "environment"},
 		{Name: "NCCL_MAX_CTAS", Value: "8", From: "environment"},
+		{Name: "NCCL_SHM_DISABLE", Value: "0", From: "environment"},
+		{Name: "NCCL_SHM_DISABLE", Value: "1", From: "/etc/nccl.conf"},
+		{Name: "NCCL_IB_DISABLE", Value: "false", From: "environment"},
+		{Name: "NCCL_P2P_DISABLE", Value: "0x1", From: "environment"},
 		{Name: "NCCL_DEBUG", Value: "INFO", From: "environment"}}
 	want := map[string]string{"NCCL_NET": "Socket", "NCCL_ALGO": "Ring", "NCCL_P2P_NET_CHUNKSIZE": "1",
-		"NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8"}
+		"NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8", "NCCL_P2P_DISABLE": "0x1"}
 	if diff := cmp.Diff(want, Constants(plan, decided)); diff != "" {
 		t.Errorf("Constants (-want +got):\n%s", diff)
 	}

@@ -52,6 +52,7 @@ func ncclLint() []lintRule {
 			what: "it is 1 without an NVLink domain of several nodes, or 0 in one"},
 		{id: "env.topo-file", names: []string{"NCCL_TOPO_FILE"}, look: lintTopoFile,
 			what: "it does not exist, is not a topology, or lists devices that this machine does not have"},
+		{id: "env.graph-file", names: []string{"NCCL_GRAPH_FILE"}, look: lintGraphFile, what: "it does not exist"},
 	}
 }
 
@@ -209,6 +210,15 @@ func (v *view) nvlinkDomain() string {
 		}
 	}
 	return ""
+}
+
+// lintGraphFile: ncclTopoGetXmlGraphFromFile in NCCL's src/graph/xml.cc is fatal without the file.
+func lintGraphFile(v *view, d setting.Decided) finding.Finding {
+	if _, ok := v.Files[d.Value]; ok || v.Files == nil || !path.IsAbs(d.Value) || !v.gpus() {
+		return none()
+	}
+	return finding.Failf("NCCL_GRAPH_FILE=%s does not exist here", d.Value).
+		Breaking("NCCL stops with \"Could not open XML graph file\"")
 }
 
 func lintTopoFile(v *view, d setting.Decided) finding.Finding {

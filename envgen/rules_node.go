@@ -71,8 +71,10 @@ func Paths(in Input) []string {
 	case "gcp":
 		paths = append(append(paths, gibScript), fastrakScripts()...)
 	}
-	if f := v.value("NCCL_TOPO_FILE"); path.IsAbs(f) {
-		paths = append(paths, f)
+	for _, name := range []string{"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"} {
+		if f := v.value(name); path.IsAbs(f) {
+			paths = append(paths, f)
+		}
 	}
 	if f := v.value("NCCL_DEBUG_FILE"); path.IsAbs(f) && !strings.Contains(path.Dir(f), "%") {
 		paths = append(paths, path.Dir(f))

@@ -32,6 +32,14 @@ func TestSettingsThatHaveToBeAlikeAreCompared(t *testing.T) {
 			`3 of 4 nodes have "NCCL_ALGO not set", host0 has "NCCL_ALGO=Ring"`, finding.Fail, []int{0}},
 		{"without GPUs no library reads NCCL's", posts(4, set(false, 2, "NCCL_NET", "IB")), "NCCL_NET differs", finding.Warn,
 			nil},
+		{"no node has an RDMA device", posts(4, set(true, 2, "NCCL_IB_DISABLE", "1")), "NCCL_IB_DISABLE differs",
+			finding.Warn, nil},
+		{"one has an RDMA device", posts(4, func(i int, p *Post) {
+			set(true, 2, "NCCL_IB_DISABLE", "1")(i, p)
+			p.Loads.RDMA = i == 0
+		}), "NCCL_IB_DISABLE differs", finding.Fail, []int{2}},
+		{"what NCCL_NET_PLUGIN finds decides", posts(4, set(true, 2, "NCCL_NET_PLUGIN", "gone")), "NCCL_NET_PLUGIN differs",
+			finding.Warn, nil},
 		{"another library's", posts(4, set(true, 3, "UCX_TLS", "tcp")), "UCX_TLS differs", finding.Warn, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

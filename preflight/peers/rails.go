@@ -25,6 +25,9 @@ func railEdges(posts []Post) map[int][]edge {
 				continue
 			}
 			for _, l := range path.Lost {
+				if filtered(posts, to, l.Rail) {
+					continue
+				}
 				out[l.Rail] = append(out[l.Rail], edge{p, to, calls.Call{To: path.To, Addr: l.Addr, Cause: l.Cause,
 					Err: fmt.Sprintf("%s (from %s)", l.Cause, l.From), Iface: l.Via}})
 			}
@@ -33,15 +36,34 @@ func railEdges(posts []Post) map[int][]edge {
 	for rail := range out {
 		for _, p := range posts {
 			for _, path := range p.Rails {
-				to, ok := nodes[path.To]
-				lost := slices.ContainsFunc(path.Lost, func(l calls.RailCall) bool { return l.Rail == rail })
-				if ok && path.To != p.Rank && !lost && path.Tried > len(path.Lost) {
+				if to, ok := nodes[path.To]; ok && path.To != p.Rank && through(p, path.To, rail) {
 					out[rail] = append(out[rail], edge{from: p, to: to, call: calls.Call{To: path.To}})
 				}
 			}
 		}
 	}
 	return out
+}
+
+// filtered reports whether a node takes no new connection of TCP over a rail, while its own calls get through, whose
+// answers come in over it: a filter does that, which RDMA does not pass.
+func filtered(posts []Post, node Post, rail int) bool {
+	calling := slices.ContainsFunc(node.Rails, func(path calls.RailPath) bool { return through(node, path.To, rail) })
+	return calling && !slices.ContainsFunc(posts, func(p Post) bool {
+		return through(p, node.Rank, rail) || slices.ContainsFunc(p.Rails, func(path calls.RailPath) bool {
+			return path.To == node.Rank && slices.ContainsFunc(path.Lost, func(l calls.RailCall) bool {
+				return l.Rail == rail && l.Cause != sidechannel.Dropped && l.Cause != sidechannel.Refused
+			})
+		})
+	})
+}
+
+// through reports whether a node's call to another one over a rail got through.
+func through(p Post, to, rail int) bool {
+	return slices.ContainsFunc(p.Rails, func(path calls.RailPath) bool {
+		lost := slices.ContainsFunc(path.Lost, func(l calls.RailCall) bool { return l.Rail == rail })
+		return path.To == to && !lost && path.Tried > len(path.Lost)
+	})
 }
 
 // compareRails reports rails that do not reach the same rail of other nodes, although the nodes reach each other.

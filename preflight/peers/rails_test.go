@@ -57,6 +57,12 @@ func TestRailsThatAreNotRouted(t *testing.T) {
 			return if1(from == 2 || to == 2, sidechannel.Dropped)
 		}, "ok"), []string{"calls over rail 0, 1, 2, 3 (bnxt_re0) to the same rail of another node to and from host2"},
 			false},
+		"a filter of one node, for TCP": {railed(5, 4, func(_, to, _ int) sidechannel.Cause {
+			return if1(to == 2, sidechannel.Dropped)
+		}, "ok"), nil, false},
+		"no route to one node": {railed(5, 4, func(_, to, _ int) sidechannel.Cause {
+			return if1(to == 2, sidechannel.NoRoute)
+		}, "ok"), []string{"calls over rail 0, 1, 2, 3 (bnxt_re0) to the same rail of another node to host2"}, false},
 		"two causes": {railed(6, 2, func(from, to, r int) sidechannel.Cause {
 			return if1(r == 0 && (from == 1 || to == 1) || r == 1 && (from == 4 || to == 4), sidechannel.NoHost)
 		}, "dropped"), []string{"to and from host1", "to and from host4"}, false},

@@ -20,6 +20,7 @@ import (
 type Traits struct {
 	GPU    string `json:"gpu,omitempty"`    // the models of the GPUs that the job sees
 	GPUs   int    `json:"gpus,omitempty"`   // their number, where the number of processes follows from it
+	NoGPU  bool   `json:"no_gpu,omitempty"` // that is known
 	Memory int    `json:"memory,omitempty"` // of the smallest, in GiB, rounded to 8: error correction takes some
 	MIG    bool   `json:"mig,omitempty"`    // one of them is in MIG mode
 	// Machine, Image and UUIDs distinguish machines, and find a GPU that two nodes use: the beginning of the kernel's
@@ -117,6 +118,7 @@ func family(a netip.Addr) string {
 func (t *Traits) gpus(in preflight.Input) {
 	u, _ := preflight.GPUsOf(in)
 	if len(u.Devices) == 0 {
+		t.NoGPU = in.Node.GPUs.Present || in.Node.GPUs.Absent != ""
 		return
 	}
 	var models []string
@@ -240,7 +242,8 @@ func compareConstants(posts []Post) (out []judged) {
 			names[name] = true
 		}
 	}
-	gpus := onGPU(loadsOf(posts))
+	loads := loadsOf(posts)
+	gpus, rdma := onGPU(loads), slices.ContainsFunc(loads, func(l Loads) bool { return l.RDMA })
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		gs := groupsBySetting(posts, name)
 		if len(gs) < 2 || gpus && explained(posts, name) {
@@ -251,13 +254,23 @@ func compareConstants(posts []Post) (out []judged) {
 			Do("launch env --explain   # shows its source: the environment or the library's own files\n" +
 				"set it to the same value on all nodes, or on no node")
 		var unfit []int
-		if gpus && strings.HasPrefix(name, "NCCL_") {
+		idle := slices.Contains(settled(), name) || name == "NCCL_NET_PLUGIN" || // same.plugin compares what it finds
+			strings.HasPrefix(name, "NCCL_IB_") && !rdma
+		if gpus && strings.HasPrefix(name, "NCCL_") && !idle {
 			f.Status = finding.Fail
 			unfit = ranksIn(gs[1:])
 		}
 		out = append(out, judged{f, unfit})
 	}
 	return out
+}
+
+// settled are settings of NCCL with which ranks agree all the same, by the least that all can: a start of two nodes
+// with one GPU each ran where only one of them had it (NCCL 2.28.9, make accept-gpu). Where channels, buffers, the
+// algorithm or the protocol differed it died or hung. NCCL_P2P_DISABLE is a level (src/graph/paths.cc).
+func settled() []string {
+	return []string{"NCCL_CROSS_NIC", "NCCL_CUMEM_ENABLE", "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE",
+		"NCCL_SOCKET_FAMILY"}
 }
 
 func groupsBySetting(posts []Post, name string) []group {

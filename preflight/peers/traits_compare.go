@@ -42,6 +42,17 @@ func positive(n int) string {
 	return strconv.Itoa(n)
 }
 
+// sight returns whether the job sees a GPU; "" where that is not known.
+func sight(t Traits) string {
+	switch {
+	case t.GPU != "":
+		return "GPUs"
+	case t.NoGPU:
+		return "no GPU"
+	}
+	return ""
+}
+
 func gpuRules() []traitRule {
 	const hardware = "launch fabric   # on both: shows the difference"
 	return []traitRule{
@@ -53,6 +64,9 @@ func gpuRules() []traitRule {
 				"wrong",
 			fix: "nvidia-smi -L   # there; a GPU that fell off the bus needs a reboot\n" +
 				"or give a number: --nproc-per-node N"},
+		{id: "same.gpu.seen", title: "sight of GPUs", cpu: true, of: sight,
+			breaks: "the ranks of a node without a GPU die where those of the others use CUDA, and the others wait for them",
+			fix:    "echo $CUDA_VISIBLE_DEVICES; nvidia-smi -L   # there"},
 		{id: "same.gpu.memory", title: "GPU memory (GiB)", of: func(t Traits) string { return positive(t.Memory) },
 			breaks: "a batch that fits on some nodes does not fit on others", fix: hardware},
 		{id: "same.gpu.mig", title: "MIG mode", of: func(t Traits) string {
@@ -313,7 +327,8 @@ func (u unlike) has(p Post) string {
 }
 
 // compareOwners finds GPUs that two nodes use: two containers, or two starts by mistake, on one machine. NCCL
-// refuses two ranks on one GPU (ncclInvalidUsage, "Duplicate GPU detected" in src/init.cc).
+// refuses two ranks on one GPU (ncclInvalidUsage, "Duplicate GPU detected" in src/init.cc), unless NCCL_HOSTID
+// makes it take them for two machines.
 func compareOwners(posts []Post) (out []judged) {
 	owner := map[string]Post{}
 	for _, p := range posts {
@@ -330,10 +345,16 @@ func compareOwners(posts []Post) (out []judged) {
 		if len(shared) == 0 {
 			continue
 		}
-		f := finding.FailOr(p.Traits.Certain && with.Traits.Certain, "%s and %s are on one machine and use the same %s: %s",
-			ranked(with), ranked(p), finding.Noun(len(shared), "GPU"), finding.Some(shared)).
+		apart := p.Traits.HostID != with.Traits.HostID
+		breaks := "NCCL refuses two ranks on one GPU (\"Duplicate GPU detected\")"
+		if apart {
+			breaks = "NCCL_HOSTID differs, so NCCL takes them for two machines; they share the GPU's memory and time"
+		}
+		f := finding.FailOr(p.Traits.Certain && with.Traits.Certain && !apart,
+			"%s and %s are on one machine and use the same %s: %s", ranked(with), ranked(p),
+			finding.Noun(len(shared), "GPU"), finding.Some(shared)).
 			Named("same.gpu.owner").See("NVML", "%s on %s and %s", finding.Some(shared), ranked(with), ranked(p)).
-			Breaking("NCCL refuses two ranks on one GPU (\"Duplicate GPU detected\")").
+			Breaking("%s", breaks).
 			Do("give each its own GPUs by CUDA_VISIBLE_DEVICES or the scheduler (--gpus-per-task, nvidia.com/gpu)\n" +
 				"or start one launch on each machine")
 		out = append(out, judged{f, []int{p.Rank}})

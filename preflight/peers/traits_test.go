@@ -56,7 +56,7 @@ func TestTraitsOfANode(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, pair[1], pair[0])
 		}
 	}
-	if got := traitsOf(checktest.Four()); !cmp.Equal(got, Traits{Fabric: rail.TCP, Family: "IPv4"}) {
+	if got := traitsOf(checktest.Four()); !cmp.Equal(got, Traits{NoGPU: true, Fabric: rail.TCP, Family: "IPv4"}) {
 		t.Errorf("a node without GPUs and RDMA: %+v", got)
 	}
 }
@@ -241,8 +241,8 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 			[]string{"warn same.family: different family of the nodes' addresses: 2 of 3 nodes have IPv4; host1 (rank 1) has " +
 				"IPv6"}, nil},
 		"a setting of NCCL names another family, without a reason": {sixSet(mix(3, nil), 1),
-			[]string{`fail same.env: NCCL_SOCKET_FAMILY differs: 2 of 3 nodes have ` +
-				`"NCCL_SOCKET_FAMILY not set", host1 has "NCCL_SOCKET_FAMILY=AF_INET6"`}, []int{1}},
+			[]string{`warn same.env: NCCL_SOCKET_FAMILY differs: 2 of 3 nodes have ` +
+				`"NCCL_SOCKET_FAMILY not set", host1 has "NCCL_SOCKET_FAMILY=AF_INET6"`}, nil},
 		"each has another firmware": {mix(1000, func(t *Traits) { t.Firmware = t.Machine }, func() (all []int) {
 			for i := range 1000 {
 				all = append(all, i)
@@ -254,11 +254,17 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 		"another number of GPUs, where one process starts on each": {mix(3,
 			func(t *Traits) { t.GPUs = 8 - int(t.Machine[11]-'0')%2 }, 0, 1, 2),
 			[]string{"warn same.gpus: different number of GPUs: 2 of 3 nodes have 8; host1 (rank 1) has 7"}, nil},
+		"one sees no GPU": {mix(3, func(t *Traits) { t.GPU, t.NoGPU, t.Memory, t.UUIDs = "", true, 0, nil }, 1),
+			[]string{"warn same.gpu.seen: different sight of GPUs: 2 of 3 nodes have GPUs; host1 (rank 1) has no GPU"}, nil},
 		"two on one machine, with GPUs of their own": {mix(2,
 			func(t *Traits) { t.Machine, t.UUIDs = "m", []string{"a" + t.Machine} }, 0, 1), nil, nil},
 		"two on one machine, with the same GPUs": {mix(3, func(t *Traits) { t.Machine = "m" }, 0, 2),
 			[]string{"fail same.gpu.owner: host0 (rank 0) and host2 (rank 2) are on one machine and use the same GPUs: " +
 				"GPU-…000000a0, GPU-…000000a1, GPU-…000000a2, GPU-…000000a3 and 4 more"}, []int{2}},
+		"the same, where NCCL takes them for two machines": {mix(2,
+			func(t *Traits) { t.HostID, t.Machine, t.UUIDs = t.Machine, "m", t.UUIDs[:1] }, 0, 1),
+			[]string{"warn same.gpu.owner: host0 (rank 0) and host1 (rank 1) are on one machine and use the same GPU: " +
+				"GPU-…000000a0"}, nil},
 		"the same, where not each GPU is needed": {mix(2,
 			func(t *Traits) { t.Machine, t.Certain, t.UUIDs = "m", false, t.UUIDs[:1] }, 0, 1),
 			[]string{"warn same.gpu.owner: host0 (rank 0) and host1 (rank 1) are on one machine and use the same GPU: " +
