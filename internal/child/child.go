@@ -90,7 +90,7 @@ func Command(name string) *exec.Cmd {
 	if err != nil {
 		d = maxDepth // the child will be refused and say why
 	}
-	env := []string{varName + "=" + name, varDepth + "=" + strconv.Itoa(d+1)}
+	env := []string{varName + "=" + name, varDepth + "=" + strconv.Itoa(d+1), oneArena}
 	for _, k := range passed {
 		if v, ok := os.LookupEnv(k); ok {
 			env = append(env, k+"="+v)
@@ -100,6 +100,10 @@ func Command(name string) *exec.Cmd {
 		Path: "/proc/self/exe", Args: []string{"launch"}, Env: env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
 	}
 }
+
+// oneArena keeps glibc from reserving 64 MiB of addresses for each thread (mallopt(3)): under ulimit -v they would be
+// missing elsewhere.
+const oneArena = "MALLOC_ARENA_MAX=1"
 
 // CloseInherited closes every inherited descriptor from 3+keep on; the first keep after stderr are
 // ExtraFiles of Command. Descriptors that Go itself has opened are close-on-exec and remain open.

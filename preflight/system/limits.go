@@ -57,11 +57,13 @@ func connections(_ context.Context, in preflight.Input) finding.Finding {
 func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	l := in.Node.Limits
 	local, ok := preflight.Processes(in)
-	gpus, users := in.Node.GPUs, "processes"
+	gpus, each, all := in.Node.GPUs, "process", "processes"
 	// NCCL needs the memory for each GPU: one process may use all, and accelerate or vLLM start their own.
-	if u, why := preflight.GPUsOf(in); why == "" && in.Job.Line.Kind != launcher.Torchrun && len(u.Devices) > local {
-		local, ok, users = len(u.Devices), true, "GPUs"
+	u, why := preflight.GPUsOf(in)
+	if why == "" && in.Job.Line.Kind != launcher.Torchrun && len(u.Devices) > local {
+		local, ok, each, all = len(u.Devices), true, "GPU", "GPUs"
 	}
+	who, need := finding.Plural(local, each, all), finding.Size(uint64(float64(local)*in.Threshold("shm.size")))
 	switch {
 	case gpus.Err != "":
 		return finding.Skipf("could not tell: the driver could not be asked for the GPUs of this node")
@@ -69,19 +71,21 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("the driver was not asked for the GPUs of this node")
 	case len(gpus.Devices) == 0:
 		return finding.Skipf("no NVIDIA GPU, NCCL shares no memory here")
-	case !ok || local < 2:
+	case !ok || local < 2 && (in.Job.Nodes.V == 1 || len(u.Devices) == 0):
 		return finding.Skipf("one process on this node")
 	case l.Shm < 0:
 		return finding.Warnf("/dev/shm is not mounted").
 			Breaking("NCCL and data loaders cannot share memory").Do("%s", moreShm(in, local, "mount -t tmpfs tmpfs /dev/shm"))
 	case float64(l.Shm) >= float64(local)*in.Threshold("shm.size"):
-		return finding.Passf("%s free for %d %s", finding.Size(uint64(l.Shm)), local, users)
+		return finding.Passf("%s free for %s", finding.Size(uint64(l.Shm)), who)
 	}
-	need := finding.Size(uint64(float64(local) * in.Threshold("shm.size")))
-	return finding.Warnf("/dev/shm has %s free of %s, %d %s need about %s",
-		finding.Size(uint64(l.Shm)), finding.Size(uint64(max(0, l.ShmSize))), local, users, need).
+	if local == 1 {
+		who = "NCCL's buffers" // also between hosts: its proxy has them there
+	}
+	return finding.Warnf("/dev/shm has %s free of %s, %s need about %s",
+		finding.Size(uint64(l.Shm)), finding.Size(uint64(max(0, l.ShmSize))), who, need).
 		See("statfs /dev/shm", "%d of %d bytes free", l.Shm, l.ShmSize).
-		Breaking("NCCL or a data loader dies of a bus error when it is full").
+		Breaking("NCCL stops with \"No space left on device\", or a data loader dies of a bus error, when it is full").
 		Do("%s", moreShm(in, local, "mount -o remount,size=50% /dev/shm\nls -lS /dev/shm   # shows what fills it"))
 }
 
