@@ -105,7 +105,20 @@ func (l *life) next() (event, error) {
 		return event{Kind: protocol.Job, KVs: s.jobChanges(r.Events)}, watched(r, ok)
 	case <-s.kick:
 		return event{Kind: protocol.Woken}, nil
+	case <-l.toLocate():
+		return event{Kind: protocol.Woken}, nil
 	}
+}
+
+// locatePoll is the pause between two looks for the address by which other nodes reach this one.
+const locatePoll = 50 * time.Millisecond
+
+// toLocate is the time of the next look; nil: the address is known.
+func (l *life) toLocate() <-chan time.Time {
+	if l.s.cfg.Reached == nil {
+		return nil
+	}
+	return time.After(locatePoll)
 }
 
 // follow renews the lease and watches this node's own key from now on.

@@ -61,7 +61,7 @@ func (n *Node) here() []registered {
 // call is over.
 func (n *Node) gather() {
 	l := n.lead
-	if !l.moved && !l.call.due(n.now) {
+	if !l.moved && !l.call.due(n.now) && !l.guess.due(n.now) {
 		n.announce()
 		return
 	}
@@ -82,12 +82,16 @@ func (n *Node) gather() {
 func (n *Node) enough() bool {
 	l, least := n.lead, cmp.Or(n.ep.Min, n.ep.Size)
 	count, returning, hosted := 0, false, !n.cfg.Hosted
+	l.guess = call{}
 	if len(l.members) >= least { // else a look at each, for each that joins, would cost the square
 		for _, m := range l.members {
 			switch {
 			case n.fits(m):
 				count++
 				hosted = hosted || m.First
+				if m.Guess && m.Machine != n.self.Machine {
+					l.guess = call{ends: m.seen.Add(guessed)}
+				}
 			case m.Left == "" && m.Phase != PhaseArrived:
 				// Within a run it is about to return, and no standby node may take its
 				// place. Else it is the companion of an earlier run.
@@ -96,11 +100,19 @@ func (n *Node) enough() bool {
 		}
 	}
 	if count < least || returning {
-		l.call = call{}
+		l.call, l.guess = call{}, call{}
+		return false
+	}
+	if wait := l.guess.ends.Sub(n.now); wait > 0 && hosted {
+		n.wake(wait + milli)
 		return false
 	}
 	return hosted && (count >= n.ep.Size || n.called(count))
 }
+
+// guessed is how long a leader on another machine waits for a host of the store that guesses its address: it sees which
+// one this leader's connection leads to, and writes its key again.
+const guessed = time.Second
 
 // call is the last call of an elastic epoch, for which enough nodes have joined.
 type call struct {

@@ -29,6 +29,7 @@ type lead struct {
 	looked     int64    // the revision of the epoch at that look
 	attendance announcement
 	call       call
+	guess      call // ends when the leader no longer waits for the address of the store's host
 	roll       roll
 	notes      map[string]noted // by key
 	since      time.Time        // when this node took the lead

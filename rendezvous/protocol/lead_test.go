@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -50,4 +51,38 @@ func TestTheEarliestIsKnownWithoutALookAtEach(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A host of the store that guesses its address is waited for, by a leader on another machine and for a moment.
+func TestAGuessedAddressIsWaitedFor(t *testing.T) {
+	host := Member{ID: "a", Index: -1, Size: 2, First: true, Guess: true, Machine: "m0", Phase: PhaseArrived}
+	known := host
+	known.Guess = false
+	for name, tt := range map[string]struct {
+		host    Member
+		machine string // of the leader
+		after   time.Duration
+		want    bool
+	}{
+		"a guess":        {host, "m1", 0, false},
+		"for too long":   {host, "m1", guessed, true},
+		"it is known":    {known, "m1", 0, true},
+		"of one machine": {host, "m0", 0, true},
+	} {
+		n := New(Config{Job: "j", Hosted: true}, nil)
+		n.now = time.Unix(100, 0)
+		self := Member{ID: "b", Index: -1, Size: 2, Machine: tt.machine, Phase: PhaseArrived}
+		n.self, n.ep = self, Epoch{State: Open, Size: 2}
+		n.lead = &lead{members: map[string]registered{}}
+		for i, m := range []Member{tt.host, self} {
+			n.store(KV{Key: n.k.Members + m.ID, Value: m, Create: int64(i + 1), Mod: int64(i + 1)})
+		}
+		n.now = n.now.Add(tt.after)
+		if got := n.enough(); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if due := n.lead.guess.due(n.now); due != (tt.after > 0) {
+			t.Errorf("%s: due is %v", name, due)
+		}
+	}
 }

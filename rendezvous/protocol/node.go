@@ -176,8 +176,8 @@ func (n *Node) goes() bool {
 // locate replaces this node's guess of its address by the one that other nodes
 // reach. A leader is located before it seals.
 func (n *Node) locate(e Event) {
-	if n.self.Addr != e.Addr {
-		n.self.Addr = e.Addr
+	if n.self.Addr != e.Addr || n.self.Guess {
+		n.self.Addr, n.self.Guess = e.Addr, false
 		n.edits++
 	}
 }

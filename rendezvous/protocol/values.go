@@ -36,10 +36,12 @@ type Member struct {
 	Addr netip.Addr `json:"addr"` // its address for its peers
 	// Addrs are more addresses, on which its program waits for its peers.
 	Addrs []netip.Addr `json:"addrs,omitempty"`
-	Port  int          `json:"port"`            // the candidate for the job's own store, held open there
-	Peer  int          `json:"peer,omitempty"`  // port of its side channel
-	First bool         `json:"first,omitempty"` // it hosts the store: without indexes it becomes rank 0
-	Role  string       `json:"role,omitempty"`  // its part in a job whose nodes run different lines
+	// Guess says that Addr is a guess, and that this node will learn the right one from those that connect to it.
+	Guess bool   `json:"guess,omitempty"`
+	Port  int    `json:"port"`            // the candidate for the job's own store, held open there
+	Peer  int    `json:"peer,omitempty"`  // port of its side channel
+	First bool   `json:"first,omitempty"` // it hosts the store: without indexes it becomes rank 0
+	Role  string `json:"role,omitempty"`  // its part in a job whose nodes run different lines
 
 	Machine string    `json:"machine,omitempty"` // boot id and PID namespace: the scope of PID
 	PID     int       `json:"pid"`
