@@ -29,7 +29,7 @@ const (
 // Loss counts small segments on an open connection, which no queue of their own delays.
 type Loss struct {
 	Sent  int  // segments with data; those sent again count again
-	Again int  // of these, those that were sent again
+	Again int  // of these, those that were sent again, and had not arrived before
 	Cut   bool // the path did not take even the greeting in time
 }
 
@@ -59,7 +59,8 @@ func CountLoss(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Opt
 	defer raw.SetLinger(0)
 	defer context.AfterFunc(ctx, func() { raw.Close() })()
 	_ = raw.SetDeadline(time.Now().Add(greetBudget))
-	before := unix.TCPInfo{Total_retrans: TCPInfo(raw).Total_retrans} // of the SYN
+	dialed := TCPInfo(raw)
+	before := unix.TCPInfo{Total_retrans: dialed.Total_retrans, Dsack_dups: dialed.Dsack_dups} // of the SYN
 	c, _, err := greet(raw, keys)
 	if err != nil {
 		l = counted(before, TCPInfo(raw))
@@ -83,9 +84,11 @@ func CountLoss(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Opt
 	return counted(before, TCPInfo(raw))
 }
 
+// counted counts between two looks. Of what was sent again in vain the receiver says that it had arrived (DSACK, RFC
+// 2883): on a machine whose cores are busy, answers come late.
 func counted(before, after unix.TCPInfo) Loss {
-	return Loss{Sent: max(0, int(after.Data_segs_out)-int(before.Data_segs_out)),
-		Again: max(0, int(after.Total_retrans)-int(before.Total_retrans))}
+	again := int(after.Total_retrans) - int(before.Total_retrans) - int(after.Dsack_dups) + int(before.Dsack_dups)
+	return Loss{Sent: max(0, int(after.Data_segs_out)-int(before.Data_segs_out)), Again: max(0, again)}
 }
 
 // catch reads the small segments of drip, and sends a receipt.

@@ -18,6 +18,8 @@ const (
 	showBudget = 15 * time.Second // for the answer to be made and sent
 	// meetBudget bounds a connection to a node that was reached before: TCP asks again after 1 and 3 s.
 	meetBudget = 4 * time.Second
+	// pauseBudget is the longest pause within an answer: a lost packet is sent again after 0.2 s, then 0.4 s, 0.8 s.
+	pauseBudget = 3 * time.Second
 )
 
 // View returns what a listener shows of its node to a caller at an address; nil: nothing.
@@ -61,7 +63,7 @@ func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 	if _, err = c.Write([]byte{opShow}); err == nil {
 		var n [4]byte
 		if _, err = io.ReadFull(c, n[:]); err == nil {
-			return readShown(ctx, c, to, binary.BigEndian.Uint32(n[:]))
+			return readShown(ctx, steady{c}, to, binary.BigEndian.Uint32(n[:]))
 		}
 	}
 	return nil, &failure{talking(ctx, err), fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
@@ -87,6 +89,15 @@ func meet(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 	}
 	_ = raw.SetDeadline(time.Now().Add(showBudget))
 	return c, nil
+}
+
+// steady is a connection on which an answer that is made arrives without a long pause: where short packets get through
+// and long ones vanish, its length comes, and no more.
+type steady struct{ net.Conn }
+
+func (s steady) Read(p []byte) (int, error) {
+	_ = s.SetReadDeadline(time.Now().Add(pauseBudget))
+	return s.Conn.Read(p)
 }
 
 // readShown reads an answer of n bytes, without room for more than has arrived.
