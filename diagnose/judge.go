@@ -30,7 +30,7 @@ type rule func(*view) []claim
 var rules = []rule{
 	(*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).twins, (*view).lines,
 	(*view).storeHolders, (*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes,
-	(*view).paths, (*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl,
+	(*view).paths, (*view).unheard, (*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl,
 	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
 	(*view).idle,
 }
@@ -163,7 +163,7 @@ func (v *view) state(claims []claim) verdict.State {
 // moves reports whether some rank works, or bytes move between ranks.
 func (v *view) moves() bool {
 	return v.busy() || slices.ContainsFunc(v.seats, func(s *seat) bool {
-		return works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R")
+		return !v.spins(s) && (works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R"))
 	})
 }
 

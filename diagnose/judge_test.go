@@ -316,3 +316,41 @@ func FuzzJudge(f *testing.F) {
 		}
 	})
 }
+
+// TestANodeWhoseAnswerDoesNotArrive: of several, the reason is on the way to the one that asks.
+func TestANodeWhoseAnswerDoesNotArrive(t *testing.T) {
+	unheard := func(port int, names ...string) scene.Scene {
+		s := scene.Scene{Host: "h0"}
+		for i, name := range names {
+			s.Unheard = append(s.Unheard, scene.Ended{Name: name, Rank: i + 1, Port: port})
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		silent scene.Scene
+		cause  string
+		nodes  []string
+	}{
+		{unheard(29500, "h1"), "path.mtu", []string{"h1"}},
+		{unheard(29500, "h1", "h2"), "path.mtu", []string{"h0"}},
+		{unheard(29501, "h1"), "rank.duplicate", nil},
+	} {
+		a := Judge([]scene.Scene{envScene(), tt.silent})[0]
+		if !slices.ContainsFunc(a.Why, func(v verdict.Verdict) bool {
+			return v.Cause == tt.cause && slices.Equal(v.Nodes, tt.nodes)
+		}) {
+			t.Errorf("%+v: %+v", tt.silent.Unheard, a.Why)
+		}
+	}
+}
+
+// TestANodeWithoutRanksIsNamed: launch has started its command, and neither a torchrun nor a rank is there.
+func TestANodeWithoutRanksIsNamed(t *testing.T) {
+	zero, one := envScene(), plainRank(1, "python")
+	zero.Stores, zero.Node = nil, new(0)
+	one.Node, one.Procs = new(1), []scene.Proc{{PID: 7, Role: scene.Launch, Comm: "launch"}}
+	a := Judge([]scene.Scene{zero, one})[0]
+	if len(a.Why) == 0 || a.Why[0].Cause != "node.missing" || !slices.Equal(a.Why[0].Nodes, []string{one.Host}) {
+		t.Errorf("%+v", a.Why)
+	}
+}

@@ -192,7 +192,7 @@ func (v *view) absentRanks() (out []claim) {
 // goneRanks names ranks that a node should have, and has not.
 func (v *view) goneRanks() (out []claim) {
 	if v.board == nil || v.world == 0 || len(v.board.Blobs) == 0 && len(v.in(counting)) == 0 {
-		return nil
+		return v.goneOfNCCL()
 	}
 	for _, r := range v.absentKeys() {
 		n := v.nodeOf(r)
@@ -214,6 +214,21 @@ func (v *view) goneRanks() (out []claim) {
 	return out
 }
 
+// goneOfNCCL names ranks that are not on their node while others wait in NCCL, which publishes no addresses.
+func (v *view) goneOfNCCL() (out []claim) {
+	if !slices.ContainsFunc(v.seats, v.spins) || v.busy() {
+		return nil
+	}
+	for r := range v.world {
+		if n := v.nodeOf(r); v.seat(r) == nil && n != nil && n.scene != nil && v.readable(n) {
+			out = append(out, claimed("rank.gone", verdict.Certain, fmt.Sprintf(
+				"rank %d is not running on %s; the other ranks wait for it in a collective", r, n.name)).
+				of([]int{r}, n).see("/proc of "+n.name, "no process has that rank"))
+		}
+	}
+	return out
+}
+
 // allSeen reports whether more than one node is seen, and each rank that has come has a process in the scenes.
 func (v *view) allSeen() bool {
 	if len(v.nodes) < 2 {
@@ -228,9 +243,22 @@ func (v *view) allSeen() bool {
 		!slices.ContainsFunc(v.nodes, func(n *node) bool { return n.scene == nil || !v.readable(n) })
 }
 
-// moving reports whether a rank gets on, as far as can be seen.
+// moving reports whether a rank gets on, as far as can be seen. Threads of NCCL talk to each other by themselves.
 func (v *view) moving(s *seat) bool {
-	return works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") || v.talks(s) ||
+	return !v.polls(s) && v.acts(s)
+}
+
+// polls reports whether a rank may do no more than to call, again and again, a node that has left.
+func (v *view) polls(s *seat) bool {
+	m := s.proc.Moved
+	m.Files = false // sockets
+	return s.phase == before && s.proc.State == "S" && !works(m, s.node.scene.Span) && len(v.gone()) > 0
+}
+
+// acts reports whether a rank does anything.
+func (v *view) acts(s *seat) bool {
+	return works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") ||
+		!thread(s.proc, "pt_nccl_") && v.talks(s) ||
 		s.phase == before && stirs(s.proc.Moved, s.node.scene.Span)
 }
 
@@ -290,27 +318,39 @@ func (v *view) apart() (out []claim) {
 				c = about("rank.working", verdict.Certain, s, "has not called init_process_group yet, and works")
 			}
 		case s.phase == inside && len(inCollective) > 0 && !v.busy():
-			c = about("rank.left", verdict.Likely, s, "is not in the collective of the others, and does not move")
-			if mainStack(s.proc) != nil {
-				c.Sure = verdict.Certain
-			}
-			if moving {
-				c = about("rank.working", verdict.Certain, s, "is not in the collective of the others yet, and works")
-			}
+			out = append(out, v.elsewhere(s))
+			continue
 		default:
 			continue
 		}
-		if m := mainStack(s.proc); m != nil {
-			c = c.see("py-spy", seatName(s)+" at "+line(m))
-		} else if s.proc.Wchan != "" {
-			c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
-		}
-		if doing := v.doing(s); doing != "" {
-			c = c.see(procPath(s.proc, ""), seatName(s)+doing)
-		}
-		out = append(out, c)
+		out = append(out, v.seeing(c, s))
 	}
 	return out
+}
+
+// elsewhere says of a rank in its script that the others wait for it in a collective.
+func (v *view) elsewhere(s *seat) claim {
+	c := about("rank.left", verdict.Likely, s, "is not in the collective of the others, and does not move")
+	if mainStack(s.proc) != nil {
+		c.Sure = verdict.Certain
+	}
+	if v.moving(s) {
+		c = about("rank.working", verdict.Certain, s, "is not in the collective of the others yet, and works")
+	}
+	return v.seeing(c, s)
+}
+
+// seeing adds where a rank is and what it does.
+func (v *view) seeing(c claim, s *seat) claim {
+	if m := mainStack(s.proc); m != nil {
+		c = c.see("py-spy", seatName(s)+" at "+line(m))
+	} else if s.proc.Wchan != "" {
+		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
+	}
+	if doing := v.doing(s); doing != "" {
+		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
+	}
+	return c
 }
 
 func seatName(s *seat) string {

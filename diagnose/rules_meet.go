@@ -253,7 +253,10 @@ func (v *view) missingNodes() []claim {
 		return nil
 	}
 	b := v.board
-	if b == nil || v.want < 2 || len(b.Shares) > 0 || v.elastic || b.Clients >= v.want || b.Clients < 1 {
+	if b == nil {
+		return v.idleNodes()
+	}
+	if v.want < 2 || len(b.Shares) > 0 || v.elastic || b.Clients >= v.want || b.Clients < 1 {
 		return nil
 	}
 	missing := slices.DeleteFunc(v.absentAgents(), func(i int) bool { return i == 0 })
@@ -265,6 +268,27 @@ func (v *view) missingNodes() []claim {
 		finding.Count(len(missing), "node"), v.want, verb(missing, "has", "have"), finding.Some(names)))
 	c.Nodes = names
 	return []claim{c.see("store", fmt.Sprintf("init/ %d, role_info without %s", b.Clients, verdict.Spans(missing)))}
+}
+
+// idleNodes names nodes on which launch has started the command, and neither a torchrun nor a rank runs. It is asked
+// where the job's store says nothing.
+func (v *view) idleNodes() (out []claim) {
+	busy := 0
+	for _, n := range v.hosts {
+		switch {
+		case n.scene.Node == nil || !v.readable(n):
+		case slices.ContainsFunc(v.seats, func(s *seat) bool { return s.node == n }),
+			slices.ContainsFunc(v.agents, func(a *agent) bool { return a.node == n }):
+			busy++
+		default:
+			out = append(out, claimed("node.missing", verdict.Likely, n.name+" runs no torchrun and no rank: its command "+
+				"hangs before it starts them, or is another program").of(nil, n).do("launch doctor   # on "+n.name))
+		}
+	}
+	if busy == 0 {
+		return nil
+	}
+	return out
 }
 
 // indexName names a node by its host, if it is known, else by its index.

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"launch/diagnose/scene"
@@ -42,9 +43,9 @@ func (v *view) listenersAreOurs(n *node, r scene.RAS) bool {
 func (v *view) nccl() (out []claim) {
 	r, _ := v.ras()
 	if r == nil {
-		return nil
+		return v.firstComm()
 	}
-	out = append(out, v.unanswered(r)...)
+	out = append(v.unanswered(r), v.firstComm()...)
 	for i := range r.Report.Comms {
 		c := &r.Report.Comms[i]
 		out = append(out, v.ncclErrors(r, c)...)
@@ -117,10 +118,10 @@ func (v *view) members(comms []ncclras.Comm, all []ncclras.Member) (words string
 // place says where a member is: "(host1, pid 7)".
 func place(n *node, m ncclras.Member) string {
 	var parts []string
-	switch {
-	case n != nil:
+	if n != nil {
 		parts = append(parts, n.name)
-	case m.Addr.IsValid():
+	}
+	if m.Addr.IsValid() && (n == nil || n.scene == nil && n.name != m.Addr.String()) {
 		parts = append(parts, m.Addr.String())
 	}
 	if m.PID > 0 {
@@ -173,19 +174,20 @@ func (v *view) ncclErrors(r *scene.RAS, c *ncclras.Comm) (out []claim) {
 func (v *view) uneven(r *scene.RAS, c *ncclras.Comm) []claim {
 	var all []ncclras.Member
 	var parts []string
-	less, more := false, false
+	less, more, most := false, false, ""
 	for _, op := range c.Ops {
 		if len(op.Shares) == 0 || len(op.Shares[0].Who) > 0 {
 			return nil // no majority: nobody is behind
 		}
-		most := op.Shares[0]
+		usual := op.Shares[0]
 		for _, s := range op.Shares[1:] {
 			if len(s.Who) == 0 {
 				continue
 			}
-			less, more = less || s.Launched < most.Launched, more || s.Launched > most.Launched
+			less, more = less || s.Launched < usual.Launched, more || s.Launched > usual.Launched
 			who, _, _ := v.members([]ncclras.Comm{*c}, s.Who)
-			parts = append(parts, fmt.Sprintf("%s: %d %s, most: %d", who, s.Launched, op.Name, most.Launched))
+			parts = append(parts, fmt.Sprintf("%s: %d %s, most: %d", who, s.Launched, op.Name, usual.Launched))
+			most = op.Name
 			for _, m := range s.Who {
 				if !slices.Contains(all, m) {
 					all = append(all, m)
@@ -196,6 +198,18 @@ func (v *view) uneven(r *scene.RAS, c *ncclras.Comm) []claim {
 	if len(all) == 0 {
 		return nil
 	}
+	see := func(c claim) claim {
+		for _, p := range parts[:min(len(parts), maxSeen)] {
+			c = c.see(rasAt(r), p)
+		}
+		return c
+	}
+	if !more && unevenComms(r) == 1 {
+		if out := v.behind(all, most); out != nil {
+			out[0] = see(out[0])
+			return out
+		}
+	}
 	who, ranks, nodes := v.members([]ncclras.Comm{*c}, all)
 	id := "nccl.behind"
 	says := " " + verb(make([]int, len(all)), "is", "are") + " behind the other ranks in a collective of NCCL"
@@ -204,11 +218,81 @@ func (v *view) uneven(r *scene.RAS, c *ncclras.Comm) []claim {
 	} else if more {
 		id, says = "collective.mismatch", ": more collectives than the other ranks have launched"
 	}
-	out := claimed(id, verdict.Certain, fmt.Sprintf("%s%s (communicator %s)", who, says, c.ID)).of(ranks, nodes...)
-	for _, p := range parts[:min(len(parts), maxSeen)] {
-		out = out.see(rasAt(r), p)
+	says = fmt.Sprintf("%s%s (communicator %s)", who, says, c.ID)
+	out := claimed(id, verdict.Certain, says).of(ranks, nodes...)
+	if len(all) == 1 && all[0].PID > 0 {
+		out.Do = strings.ReplaceAll(out.Do, "PID", strconv.Itoa(all[0].PID))
 	}
-	return []claim{out}
+	return []claim{see(out)}
+}
+
+// unevenComms counts the communicators in which ranks differ: where there are two, ranks wait for each other.
+func unevenComms(r *scene.RAS) (n int) {
+	for _, c := range r.Report.Comms {
+		if slices.ContainsFunc(c.Ops, func(op ncclras.Op) bool { return len(op.Shares) > 1 }) {
+			n++
+		}
+	}
+	return n
+}
+
+// behind says what ranks do that have not launched the collective of most, if that is seen of all of them.
+func (v *view) behind(all []ncclras.Member, most string) (out []claim) {
+	for _, m := range all {
+		s := v.seatOf(m)
+		switch {
+		case s == nil:
+			return nil
+		case s.phase == inside:
+			out = append(out, v.elsewhere(s))
+		case s.phase == collective && mainStack(s.proc) != nil && !sameOp(collectiveOf(mainStack(s.proc)), most):
+			main := mainStack(s.proc)
+			out = append(out, about("collective.mismatch", verdict.Certain, s, fmt.Sprintf(
+				"waits in %s, and most ranks in %s", collectiveOf(main), most)).see("py-spy", seatName(s)+" at "+line(main)))
+		default:
+			return nil
+		}
+	}
+	return out
+}
+
+// sameOp reports whether torch's name of a collective and NCCL's are of the same: all_reduce, AllReduce.
+func sameOp(torch, nccl string) bool {
+	return strings.HasPrefix(strings.ReplaceAll(torch, "_", ""), strings.ToLower(nccl))
+}
+
+// spins reports whether a rank waits in NCCL: its main thread then asks the GPU, or its sockets, all the time.
+func (v *view) spins(s *seat) bool { return s.phase == collective && thread(s.proc, "pt_nccl_") }
+
+// firstComm finds ranks that wait for NCCL's first communicator, where none of those that are seen is to blame.
+func (v *view) firstComm() []claim {
+	r, _ := v.ras()
+	if r != nil && len(r.Report.Comms) > 0 || v.world <= len(v.seats) || len(v.goneOfNCCL()) > 0 ||
+		slices.ContainsFunc(v.seats, func(s *seat) bool { return !v.spins(s) }) {
+		return nil
+	}
+	var ranks []int
+	at := ""
+	for _, s := range v.seats {
+		if main := mainStack(s.proc); s.rank >= 0 && v.spins(s) && main != nil {
+			ranks, at = append(ranks, s.rank), seatName(s)+" at "+line(main)
+		}
+	}
+	if len(ranks) == 0 {
+		return nil
+	}
+	c := claimed("nccl.join", verdict.Likely, fmt.Sprintf(
+		"%s %s in NCCL's first communicator for ranks of nodes that were not asked", rankWords(ranks),
+		verb(ranks, "waits", "wait")))
+	for n := range v.world {
+		if v.seat(n) == nil && (v.nodeOf(n) == nil || v.nodeOf(n).scene == nil) {
+			if r != nil {
+				c = c.see(rasAt(r), "no communicator yet")
+			}
+			return []claim{c.see("py-spy", at).do("ask the other nodes: launch doctor")}
+		}
+	}
+	return nil
 }
 
 // joining finds ranks that have not joined a communicator which others initialise.

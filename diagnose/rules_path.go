@@ -9,6 +9,7 @@ import (
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
+	"launch/internal/finding"
 	"launch/internal/tcpstore"
 )
 
@@ -202,6 +203,30 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		other = &node{name: where}
 	}
 	return c.of(nil, n, other).see("tcp_info", seen).since(since)
+}
+
+// unheard names nodes that take connections and whose answer does not arrive where it was asked for. If no node is
+// heard, the reason is on the way to the one that asks.
+func (v *view) unheard() (out []claim) {
+	for _, h := range v.hosts {
+		silent := slices.DeleteFunc(slices.Clone(h.scene.Unheard), func(e scene.Ended) bool { return !v.hasPort(e.Port) })
+		if len(silent) == 0 {
+			continue
+		}
+		names := finding.Map(silent, func(e scene.Ended) string { return e.Name })
+		c := claimed("path.mtu", verdict.Possible, fmt.Sprintf("%s %s connections, and the answer does not arrive at %s: "+
+			"stopped, or long packets on that way vanish", finding.Some(names),
+			map[bool]string{true: "takes", false: "take"}[len(names) == 1], h.name))
+		c.Nodes = names
+		heard := slices.ContainsFunc(v.hosts, func(o *node) bool { return o.name != h.name && o.scene.Node != nil })
+		if !heard && len(names) > 1 {
+			c.Says = fmt.Sprintf("no other node's answer arrives at %s, and all take its connections: long packets to it "+
+				"vanish", h.name)
+			c.Nodes = []string{h.name}
+		}
+		out = append(out, c.see("launch", "asked "+finding.Some(names)+" what they see"))
+	}
+	return out
 }
 
 // atAddr returns the node that has an address.

@@ -68,6 +68,19 @@ func (v *view) storeHolders() (out []claim) {
 	return out
 }
 
+// ownPort reports whether a store's port is seen to be that of a rank without torch, which need not speak as a store.
+func (v *view) ownPort(st reached) bool {
+	host := v.atAddr(st.At.Addr().Unmap())
+	if host == nil || host.scene == nil {
+		return false
+	}
+	procs, _, _ := onPort(host, st.At.Port())
+	return slices.ContainsFunc(procs, func(p *scene.Proc) bool { return v.ours(p) && withoutTorch(p) })
+}
+
+// withoutTorch reports whether a process is seen to have no torch.
+func withoutTorch(p *scene.Proc) bool { return p.Env != nil && p.Libs["torch"] == "" }
+
 // ours reports whether a process is one of this job.
 func (v *view) ours(p *scene.Proc) bool {
 	return slices.ContainsFunc(v.seats, func(s *seat) bool { return s.proc == p }) ||
@@ -97,13 +110,15 @@ func (v *view) holder(st reached, host *node, procs []*scene.Proc, queue uint32)
 		case (st.Outcome == scene.Silent || st.Outcome == scene.Garbage) && !v.ours(p):
 			return claimed("store.silent", verdict.Certain, fmt.Sprintf("%s listens on %s and is no torch store",
 				who, st.Addr)).of(nil, host).do(fmt.Sprintf("end pid %d, or choose another MASTER_PORT", p.PID)), true
+		case st.Outcome == scene.Silent && withoutTorch(p):
+			continue // a program's own port, which need not speak as a store
 		case st.Outcome == scene.Silent:
 			return claimed("store.stopped", verdict.Likely, fmt.Sprintf(
 				"the store of the job at %s does not answer: %s, state %s, %s not accepted", st.Addr, who, p.State,
 				finding.Count(int(queue), "connection"))).of(v.rankOfProc(p), host), true
 		}
 	}
-	if st.Outcome == scene.Silent || st.Outcome == scene.Garbage {
+	if len(procs) == 0 && (st.Outcome == scene.Silent || st.Outcome == scene.Garbage) {
 		return claimed("store.silent", verdict.Certain, fmt.Sprintf(
 			"a process of another user listens on %s and does not answer as a torch store", st.Addr)).of(nil, host), true
 	}
@@ -153,7 +168,7 @@ func (v *view) storeReach() (out []claim) {
 		case scene.Refused:
 			refused[st.Addr] = append(refused[st.Addr], st.from)
 		case scene.Silent, scene.Garbage:
-			if !st.from.isHere(st.Store) {
+			if !st.from.isHere(st.Store) && !v.ownPort(st) {
 				out = append(out, claimed("store.silent", verdict.Certain, fmt.Sprintf(
 					"%s accepts connections from %s and does not answer: a stopped store, or another program", st.Addr, st.from.name)).
 					do("look on that host at which process listens there: launch doctor, or ss -ltnp"))

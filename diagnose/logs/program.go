@@ -51,6 +51,14 @@ var programCauses = []cause{
 		need: []string{"nvidia-smi -L in the container of each rank of that host"},
 		from: "NVIDIA/nccl#1647",
 	}, {
+		id: "log.cumem-host", grade: decisive, words: []string{"transport/shm.cc", "misc/shmutils.cc"},
+		form: re(`WARN.*(?:peer access is not supported|Cuda failure 217)|` +
+			`attaching to shared memory segment .*\(size 0\)`),
+		says: "NCCL of {who} cannot share host memory between the GPUs of the host by cuMem",
+		do: "set NCCL_CUMEM_HOST_ENABLE=0 on all nodes: NCCL takes /dev/shm instead, which needs room (df -h /dev/shm). " +
+			"A newer driver may need it no more",
+		from: "NVIDIA/nccl#1838, #2190",
+	}, {
 		id: "log.no-process-group", grade: decisive,
 		words: []string{"Default process group has not been initialized"},
 		says:  "{who} calls torch.distributed before init_process_group",

@@ -34,6 +34,8 @@ type Scene struct {
 	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Ended are other nodes of the job whose launch has left.
 	Ended []Ended `json:"ended,omitempty"`
+	// Unheard are other nodes of the job that take a connection, and whose answer does not arrive.
+	Unheard []Ended `json:"unheard,omitempty"`
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
 }

@@ -67,7 +67,8 @@ func (b *bed) at(host int, environ []string, argv ...string) *running {
 	argv = h.Named(slices.Concat(b.kind.jobIn, argv)...)
 	r := &running{host: host, cmd: h.Command(b.t.Context(), argv...), done: make(chan struct{})}
 	path := "PATH=" + filepath.Dir(b.torch.Python) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	common := []string{path, "OMP_NUM_THREADS=1", "GATE=" + b.gates, "PYTHONDONTWRITEBYTECODE=1"}
+	common := []string{path, "LD_LIBRARY_PATH=" + os.Getenv("LD_LIBRARY_PATH"), "OMP_NUM_THREADS=1",
+		"GATE=" + b.gates, "PYTHONDONTWRITEBYTECODE=1"}
 	r.cmd.Env = slices.Concat(r.cmd.Env, common, b.torch.Env, b.kind.env, environ)
 	r.cmd.Stdout, r.cmd.Stderr = log, log
 	if err := r.cmd.Start(); err != nil {
@@ -82,7 +83,8 @@ func (b *bed) logOf(host int) string { return filepath.Join(b.dir, hostName(host
 
 // job is the end of every command line of the job.
 func (b *bed) job() []string {
-	return append([]string{filepath.Join(tools.data, "job.py")}, strings.Fields(b.kind.args)...)
+	script := []string{filepath.Join(tools.data, "job.py"), "--backend", backend()}
+	return append(script, strings.Fields(b.kind.args)...)
 }
 
 // startJob starts the job on all its hosts.

@@ -22,9 +22,10 @@ func laterKinds() []kind {
 	first := left.named("left-before-the-first-step").with("--first")
 	first.at = "0,1,2:joined 3:odd"
 	lazy := halt.named("stopped-lazy")
+	lazy.gloo = true
 	lazy.env = []string{"TORCH_GLOO_LAZY_INIT=1"}
 	subset := odd("subset", "subset", "group.subset").of("0", "1,2,3:step 0:odd", "host0|").state("hung")
-	subset.args = "--odd 0 --after subset"
+	subset.args, subset.gloo = "--odd 0 --after subset", true
 	key := odd("key", "key", "rank.left")
 	key.want.stack = true
 	failed := odd("failed-later", "fail_caught", "rank.failed|rank.left")
@@ -39,7 +40,7 @@ func laterKinds() []kind {
 	hold := mismatch("mismatch-root-left", "broadcast")
 	hold.want.cause = "collective.mismatch|rank.left"
 	size := mismatch("mismatch-size", "other_size").with("--numel 1000000 --keep")
-	size.at, size.over = "", some
+	size.at, size.over, size.gloo = "", some, true
 	size.want.cause = "collective.idle|collective.mismatch|peer.ended|rank.failed"
 	read := odd("storage-later", "read", "rank.storage").state("hung").onPath(shard).struck(stopStorage)
 	traced := left.named("traced-later").state("hung").struck(func(b *bed) { b.traces(b.pid(3)) })

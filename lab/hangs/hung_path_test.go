@@ -21,14 +21,14 @@ func meshKinds() []kind {
 	kept := refused.named("mesh-refused-and-kept").with("--keep")
 	kept.at, kept.over = "0,1:init 2,3:failed", nil
 	kept.want.cause = "mesh.refused|mesh.incomplete|rank.failed|peer.ended"
-	loopback := kind{name: "loopback", args: "--keep", before: func(b *bed) {
+	loopback := kind{name: "loopback", gloo: true, args: "--keep", before: func(b *bed) {
 		for i, h := range b.lab.Hosts {
 			h.Etc("hosts", "127.0.0.1 localhost\n127.0.1.1 "+hostName(i)+"\n")
 		}
 	}, over: some, want: want{state: "hung", cause: "address.loopback"}}
 	lo := loopback.named("loopback-interface")
 	lo.before, lo.env = nil, []string{"GLOO_SOCKET_IFNAME=lo"}
-	decoy := kind{name: "unreachable-address", spare: 1, at: fourIn, before: func(b *bed) {
+	decoy := kind{name: "unreachable-address", gloo: true, spare: 1, at: fourIn, before: func(b *bed) {
 		b.lab.Hosts[1].Decoy("lxcbr0", "10.0.3.1/24")                               // lower, so host0 dials
 		b.lab.Hosts[0].Run("", "ip", "route", "add", "default", "via", "10.77.0.3") // which forwards nothing
 	}, envOf: func(host int) []string {
@@ -37,7 +37,8 @@ func meshKinds() []kind {
 		}
 		return nil
 	}, want: want{state: "hung", cause: "address.unreachable|mesh.dropped", ranks: "2,3|", nodes: "host1|"}}
-	noInterface := kind{name: "no-such-interface", at: "0,1:init", over: []int{1}, envOf: func(host int) []string {
+	gone := []int{1}
+	noInterface := kind{name: "no-such-interface", gloo: true, at: "0,1:init", over: gone, envOf: func(host int) []string {
 		if host == 1 {
 			return []string{"GLOO_SOCKET_IFNAME=docker0"}
 		}

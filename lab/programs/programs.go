@@ -57,8 +57,12 @@ func Launch(dir string) (string, error) {
 	return launch, nil
 }
 
-// Go builds one program.
+// Go builds one program, or links the one of LAUNCH_TEST_PROGRAMS, a folder of programs that were built
+// already by the names of their packages, for a machine without Go.
 func Go(to, pkg string, flags ...string) error {
+	if built := os.Getenv("LAUNCH_TEST_PROGRAMS"); built != "" {
+		return os.Symlink(filepath.Join(built, filepath.Base(pkg)), to)
+	}
 	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", to, pkg)...)
 	cmd.Env = append(os.Environ(), "CGO_CFLAGS=-O2 -g -Wno-deprecated-declarations")
 	if out, err := cmd.CombinedOutput(); err != nil {

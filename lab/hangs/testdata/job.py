@@ -9,6 +9,7 @@ endless training and all that is slow comes to its end.
 import argparse
 import datetime
 import os
+import socket
 import sys
 import threading
 import time
@@ -40,6 +41,7 @@ def options():
     p.add_argument("--linger", action="store_true", help="odd ranks sleep after the last step")
     p.add_argument("--timeout", type=float, default=1800, help="seconds of the group's timeout")
     p.add_argument("--peers", default="", help="start torch's debug server, and dump the flight recorder here")
+    p.add_argument("--backend", default="gloo", help="or nccl")
     p.add_argument("--one-step", action="store_true", help="end after one step")
     return p.parse_args()
 
@@ -100,6 +102,13 @@ def dump(folder):
         f.write(c10d._dump_fr_trace())
 
 
+def on_gpu(torch):
+    """All ranks share the first GPU. NCCL allows that to ranks of different hosts, which use the network."""
+    os.environ["NCCL_HOSTID"] = f"{socket.gethostname()}-{rank}-{os.environ['MASTER_PORT']}"
+    torch.cuda.set_device(0)
+    torch.set_default_device("cuda")
+
+
 def main():
     say(f"pid {os.getpid()} started")
     gate("before")
@@ -113,8 +122,10 @@ def main():
         from torch.distributed.debug import start_debug_server
 
         start_debug_server()
+    if opt.backend == "nccl":
+        on_gpu(torch)
     say("init")
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=opt.timeout))
+    dist.init_process_group(opt.backend, timeout=datetime.timedelta(seconds=opt.timeout))
     say("joined")
     if odd and opt.after and opt.first:
         do(opt.after)
