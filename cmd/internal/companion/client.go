@@ -94,11 +94,19 @@ func Earlier(job string, endpoints []string) (pids []int) {
 		if pid == 0 {
 			continue
 		}
-		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err == nil && string(name) != "launch\n" {
+		if handedOver(pid) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// handedOver reports whether a launch has become its command: it runs another program than this process.
+func handedOver(pid int) bool {
+	there, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
+	here, _ := os.Stat("/proc/self/exe")
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return err == nil && !os.SameFile(there, here) && string(name) != "launch\n"
 }
 
 // spawn starts the process with one more variable and returns launch's end of their socket pair.

@@ -79,7 +79,7 @@ func (d *doctor) begin(ctx context.Context, w *rendezvous.World) {
 		d.world.CompareAndSwap(w, nil)
 		l.Close()
 	})
-	if w.Rank == 0 && d.p.spec.HangAfter > 0 {
+	if d.p.spec.HangAfter > 0 {
 		d.p.wg.Go(func() { d.watchStart(ctx, d.p.spec.HangAfter) })
 	}
 }
@@ -159,14 +159,39 @@ func (d *doctor) others(ctx context.Context) []rendezvous.Partner {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	all, err := d.p.session.Everyone(ctx)
-	if err != nil {
-		return w.Partners
+	if err != nil { // the store has ended with its host
+		first := func(n rendezvous.Partner) bool { return n.Rank == 0 }
+		if w.Rank == 0 || slices.ContainsFunc(w.Partners, first) {
+			return w.Partners
+		}
+		return append(slices.Clone(w.Partners), w.Master.Partner(0))
 	}
 	all = slices.DeleteFunc(all, func(n rendezvous.Partner) bool { return n.Rank == w.Rank })
 	d.mu.Lock()
 	d.known = all
 	d.mu.Unlock()
 	return all
+}
+
+// watches reports whether this node is the one that says why the job hangs: none of a lower rank is there.
+func (d *doctor) watches(ctx context.Context) bool {
+	w := d.world.Load()
+	if w == nil {
+		return false
+	}
+	before := slices.DeleteFunc(slices.Clone(d.others(ctx)), func(n rendezvous.Partner) bool {
+		return n.Rank >= w.Rank || !n.Addr.IsValid() // one that has left has no address
+	})
+	slices.SortFunc(before, func(a, b rendezvous.Partner) int { return a.Rank - b.Rank })
+	return !slices.ContainsFunc(before, func(n rendezvous.Partner) bool {
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+		defer cancel()
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(n.Addr, uint16(n.Peer)).String())
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 }
 
 // consult asks the other nodes what they see. A node that does not answer is a gap of the first scene.
@@ -191,6 +216,9 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 			if !n.Addr.IsValid() || sidechannel.CauseOf(err) == sidechannel.Refused {
 				silent.Ended = append(silent.Ended, scene.Ended{Name: n.Name, Rank: n.Rank, Port: d.world.Load().Master.Port})
 				return
+			}
+			if sidechannel.CauseOf(err) == sidechannel.Silent {
+				silent.Unheard = append(silent.Unheard, scene.Ended{Name: n.Name, Rank: n.Rank, Port: d.world.Load().Master.Port})
 			}
 			if err != nil {
 				silent.Gaps = append(silent.Gaps, scene.Gap{What: n.Name + " (node rank " + fmt.Sprint(n.Rank) + ")",

@@ -32,8 +32,8 @@ const (
 )
 
 // watchStart prints why the job does not go on, once nothing has moved on this node for as long as after says, and
-// again when the reason changes. With --on-hang end it has launch end the job if two looks find the same certain
-// reason.
+// again when the reason changes. The node of the lowest rank that is there does so. With --on-hang end that of rank 0
+// has launch end the job if two looks find the same certain reason.
 func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	tick := time.NewTicker(min(hangPoll, after/2))
 	defer tick.Stop()
@@ -50,7 +50,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		w.saw(last, now)
 		last = now
 		since, spins, due := w.due(now.at)
-		if !due {
+		if !due || !d.watches(ctx) {
 			continue
 		}
 		f, ok := d.hangs(ctx)
@@ -63,7 +63,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			said = f.key
 			d.p.say(hangFinding(f.answer, time.Since(since)), "")
 		}
-		if d.p.spec.EndHung && f.certain() {
+		if world := d.world.Load(); d.p.spec.EndHung && f.certain() && world != nil && world.Rank == 0 {
 			if again {
 				d.end(f)
 				return

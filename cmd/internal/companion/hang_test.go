@@ -2,6 +2,7 @@ package companion
 
 import (
 	"context"
+	"net"
 	"os/exec"
 	"strings"
 	"testing"
@@ -115,7 +116,7 @@ func (d *doctor) looked() bool {
 	return !d.taken.IsZero()
 }
 
-// With --hang-after 0 nothing is looked at; else node rank 0 alone looks.
+// With --hang-after 0 nothing is looked at; else the node of the lowest rank that is there looks.
 func TestHangAfter0LooksAtNothing(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {
@@ -123,20 +124,35 @@ func TestHangAfter0LooksAtNothing(t *testing.T) {
 	}
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	ctx, cancel := context.WithCancel(t.Context())
+	first, err := net.Listen("tcp", lo.String()+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	here := rendezvous.Partner{Rank: 0, Addr: lo, Peer: first.Addr().(*net.TCPAddr).Port}
+	left := rendezvous.Partner{Rank: 0}
 	var all []*doctor
-	for _, tt := range []struct {
-		after time.Duration
-		rank  int
-	}{{20 * time.Millisecond, 0}, {0, 0}, {20 * time.Millisecond, 1}} {
+	cases := []struct {
+		after  time.Duration
+		rank   int
+		others []rendezvous.Partner
+		looks  bool
+	}{
+		{after: 20 * time.Millisecond, looks: true},
+		{},
+		{after: 20 * time.Millisecond, rank: 1, others: []rendezvous.Partner{here}},
+		{after: 20 * time.Millisecond, rank: 1, others: []rendezvous.Partner{left, {Rank: 2}}, looks: true},
+	}
+	for _, tt := range cases {
 		d, _ := nodeOf(t, "", lo)
 		d.taken, d.known, d.p.launch, d.p.spec.HangAfter = time.Time{}, []rendezvous.Partner{}, cmd.Process.Pid, tt.after
 		d.begin(ctx, &rendezvous.World{Rank: tt.rank, Self: rendezvous.Member{Addr: lo}})
 		d.mu.Lock()
-		d.known = []rendezvous.Partner{} // no store is asked
+		d.known = append([]rendezvous.Partner{}, tt.others...) // no store is asked
 		d.mu.Unlock()
 		all = append(all, d)
 	}
-	for end := time.Now().Add(30 * time.Second); !all[0].looked(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(30 * time.Second); !all[0].looked() || !all[3].looked(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("a command that does not move is not looked at")
 		}
@@ -144,7 +160,7 @@ func TestHangAfter0LooksAtNothing(t *testing.T) {
 	cancel()
 	for i, d := range all {
 		d.p.wg.Wait()
-		if d.looked() != (i == 0) {
+		if d.looked() != cases[i].looks {
 			t.Errorf("case %d: looked is %v", i, d.looked())
 		}
 	}

@@ -53,6 +53,7 @@ func (p *companion) Start(spec Spec, out *Joining) (err error) {
 	}
 	var reached func() netip.Addr
 	if s.Guess && self.First {
+		self.Guess = true
 		reached = func() netip.Addr { return process.Reached(os.DirFS("/proc"), int(s.Serve[0].Port())) }
 	}
 	p.session = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached,
