@@ -12,7 +12,8 @@ import (
 
 // Connection is what the kernel knows of a TCP connection that is established.
 type Connection struct {
-	Remote netip.AddrPort
+	Local, Remote netip.AddrPort
+
 	Unread uint32 // bytes that arrived in order, and that the process has not read
 	Held   uint32 // memory of all that arrived, also of what arrived out of order; 0 where the kernel does not say
 
@@ -35,7 +36,8 @@ func (c Connection) Unanswered() uint64 {
 	return max(c.Sent, acked) - acked
 }
 
-// Connections returns the connections of a process of this network namespace.
+// Connections returns the connections of a process of this network namespace. It reads the table of all sockets, which
+// takes some milliseconds where the kernel's is large.
 func Connections(pid int) (out []Connection) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	own := map[string]bool{}
@@ -51,7 +53,7 @@ func Connections(pid int) (out []Connection) {
 	}
 	_ = sockets(os.DirFS(dir), tcpEstablished, func(s socket) bool {
 		if own[s.inode] {
-			if c, ok := connection(s.local, s.remote); ok {
+			if c, ok := (Connection{Local: s.local, Remote: s.remote}).Again(); ok {
 				out = append(out, c)
 			}
 		}
@@ -60,17 +62,17 @@ func Connections(pid int) (out []Connection) {
 	return out
 }
 
-// connection asks the kernel for one connection.
-func connection(local, remote netip.AddrPort) (c Connection, ok bool) {
+// Again asks the kernel for a connection, by its ends; false: it is not there, or ends.
+func (c Connection) Again() (now Connection, ok bool) {
 	extensions := byte(1<<(infoExtension-1) | 1<<(memoryExtension-1))
-	err := askKernel(question(0, anyState, extensions, local, remote), func(answer []byte) bool {
-		if len(answer) >= attributes {
-			c.Remote, c.Unread = remote, binary.NativeEndian.Uint32(answer[queueAt:])
-			ok = c.extended(answer[attributes:])
+	err := askKernel(question(0, anyState, extensions, c.Local, c.Remote), func(answer []byte) bool {
+		if len(answer) >= attributes && answer[stateAt] == established {
+			now = Connection{Local: c.Local, Remote: c.Remote, Unread: binary.NativeEndian.Uint32(answer[queueAt:])}
+			ok = now.extended(answer[attributes:])
 		}
 		return false
 	})
-	return c, ok && err == nil
+	return now, ok && err == nil
 }
 
 // extended reads the extensions of an answer.

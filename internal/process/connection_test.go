@@ -34,6 +34,13 @@ func TestConnectionsOfThisProcess(t *testing.T) {
 				if got.Held == 0 || got.Gap() || got.MSS == 0 || got.Sent != 5 {
 					t.Errorf("%+v", got)
 				}
+				if again, ok := got.Again(); !ok || again != got {
+					t.Errorf("again %+v, before %+v", again, got)
+				}
+				c.Close()
+				if _, ok := got.Again(); ok {
+					t.Error("a connection that has ended is there")
+				}
 				return
 			}
 		}

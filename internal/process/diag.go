@@ -14,6 +14,7 @@ import (
 const (
 	diagHeader  = 16
 	diagRequest = diagHeader + 56
+	stateAt     = diagHeader + 1
 	portAt      = diagHeader + 4
 	addrAt      = portAt + 4
 	queueAt     = diagHeader + 4 + 48 + 4 // after the socket's identity and a number
@@ -22,6 +23,7 @@ const (
 
 	anyState    = 1<<32 - 1
 	listenState = 1 << 10 // TCP_LISTEN
+	established = 1       // TCP_ESTABLISHED
 
 	infoExtension, memoryExtension = 2, 7
 )

@@ -27,15 +27,19 @@ const (
 
 // losses looks at the agent's connection again and again.
 type losses struct {
-	received uint64 // bytes, at the last look
-	gaps     int    // looks that found this gap
+	known    []process.Connection // its own, once they are found
+	received uint64               // bytes, at the last look
+	gaps     int                  // looks that found this gap
 }
 
 // look returns how long packets get lost, or nil: a long segment has no answer, or data waits for one before it,
 // while a new connection to the same port is answered. An agent that connects through another process has no
 // connection of its own.
 func (l *losses) look(ctx context.Context, pid int) *Loss {
-	for _, c := range process.Connections(pid) {
+	if l.known = again(l.known); len(l.known) == 0 {
+		l.known = process.Connections(pid)
+	}
+	for _, c := range l.known {
 		size := min(c.Unanswered(), uint64(c.MSS))
 		if !c.Gap() || c.Received != l.received {
 			l.gaps = 0
@@ -60,6 +64,16 @@ func (l *losses) look(ctx context.Context, pid int) *Loss {
 		}
 	}
 	return nil
+}
+
+// again returns what is known now of connections, without those that have ended.
+func again(all []process.Connection) (out []process.Connection) {
+	for _, c := range all {
+		if now, ok := c.Again(); ok {
+			out = append(out, now)
+		}
+	}
+	return out
 }
 
 // answers reports whether a server speaks first on a new connection, as sshd does.
