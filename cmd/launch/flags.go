@@ -108,7 +108,8 @@ func (f *flags) declareJob(m maker) {
 	f.nodeRank = m.str(grpJob, "node-rank", "R", "this node's rank, 0 to N-1; default: from the scheduler, or by arrival",
 		&o.NodeRank)
 	f.role = m.str(grpJob, "role", "NAME", "this node's part in a job whose nodes run different commands; --nnodes "+
-		"counts the nodes of all roles, and each role is a world of its own", &o.Role)
+		"counts the nodes of all roles, and each role is a world of its own; auto: the scheduler's name for this pod's group",
+		&o.Role)
 	f.after = m.list(grpJob, "after", "ROLE:PORT",
 		"start the command once every node of ROLE listens on PORT (comma list)", &o.After)
 	f.job = m.str(grpJob, "job", "ID", "the job's name; default: from --rdzv-id, the scheduler, or the store's address",

@@ -28,6 +28,10 @@ func (r *resolver) leaderWorkerSet() bool {
 			r.sched.index = scheduled("0", PodHostName)
 		}
 	}
+	r.sched.role = schedulersRole("worker", r.sched.index.From.Name)
+	if r.sched.index.V == "0" {
+		r.sched.role.V = "leader"
+	}
 	r.sched.host, r.sched.id = leader, leader
 	if set, _, ok := (&Pod{Name: name}).numbered(); ok {
 		p.Owner, p.Selector = "leaderworkerset/"+set, "leaderworkerset.sigs.k8s.io/name="+set
@@ -52,6 +56,10 @@ func (r *resolver) masterAndWorkers() bool {
 	}
 	r.sched.nodes, r.sched.index = r.firstOf("PET_NNODES", "WORLD_SIZE"), rank
 	r.sched.host, r.sched.id = addr, scheduled(base, "MASTER_ADDR")
+	r.sched.role = schedulersRole("worker", rank.From.Name)
+	if n == 0 {
+		r.sched.role.V = "master"
+	}
 	if r.own["PET_NNODES"] != "" {
 		p.Owner, p.Selector = "pytorchjob/"+base, "training.kubeflow.org/job-name="+base
 	}

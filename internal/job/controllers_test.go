@@ -31,6 +31,9 @@ func inPod(full, line string, env ...string) Input {
 		if v, ok := strings.CutPrefix(kv, "LAUNCH_STORE="); ok {
 			in.Flags.Store = flagged("LAUNCH_STORE", v)
 		}
+		if v, ok := strings.CutPrefix(kv, "LAUNCH_ROLE="); ok {
+			in.Flags.Role = flagged("LAUNCH_ROLE", v)
+		}
 	}
 	return in
 }
@@ -46,6 +49,9 @@ func world(in Input) string {
 		index = fmt.Sprint(j.Index.V)
 	}
 	text := fmt.Sprintf("%d nodes, index %s, store %s, id %s", j.Nodes.V, index, j.Store.V.Host, j.ID.V)
+	if j.Role.Set {
+		text += fmt.Sprintf(", role %s by %s", j.Role.V, j.Role.From.Name)
+	}
 	if j.Single {
 		text = "single"
 	}

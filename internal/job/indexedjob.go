@@ -23,6 +23,9 @@ func (r *resolver) indexedJob() bool {
 	}
 	p := r.job.Pod
 	r.sched.index = r.variable(completionIndex)
+	if name := r.own["REPLICATED_JOB_NAME"]; name != "" {
+		r.sched.role = schedulersRole(name, "REPLICATED_JOB_NAME")
+	}
 	r.jobUID("JOB_UID")
 	job, ok := strings.CutSuffix(p.Name, "-"+r.own[completionIndex])
 	if !ok || job == "" {

@@ -27,9 +27,24 @@ func RoleVariable(role, what string) string {
 	return "ROLE_" + strings.ToUpper(strings.ReplaceAll(role, "-", "_")) + "_" + what
 }
 
+// autoRole stands for the role that the scheduler gives this node, so that the lines of all roles may be one.
+const autoRole = "auto"
+
+// schedulersRole returns the name of the group of pods to which this one belongs, as a role.
+func schedulersRole(name, from string) claim {
+	return scheduled(strings.ToLower(strings.ReplaceAll(name, "_", "-")), from)
+}
+
 // role resolves --role and --after.
 func (r *resolver) role() error {
 	f := r.in.Flags
+	if f.Role.V == autoRole {
+		if !r.sched.role.Set {
+			return claim(f.Role).refuse("--role prefill", "no scheduler tells this node's role; in a pod of a JobSet "+
+				"REPLICATED_JOB_NAME does, from an annotation")
+		}
+		f.Role = setting.Value[string](r.sched.role)
+	}
 	r.job.Role = f.Role
 	if !f.Role.Set {
 		if len(f.After) > 0 {

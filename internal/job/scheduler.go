@@ -7,6 +7,7 @@ import (
 // scheduler holds the claims of Kubernetes, Slurm or the MPI that started this process.
 type scheduler struct {
 	nodes, index, host, id claim
+	role                   claim    // the group of nodes to which this one belongs, where it has several
 	hosts                  []string // the node list, in index order
 	secret                 claim    // what only the job's own processes know
 	node                   string   // Slurm's name of this node

@@ -41,6 +41,7 @@ func (r *resolver) volcano() bool {
 	if own == "" {
 		return false
 	}
+	r.sched.role = schedulersRole(volcanoHosts.FindStringSubmatch(own)[1], own)
 	p.Owner, p.Selector = "vcjob", "volcano.sh/job-name"
 	if job, _, _ := strings.Cut(p.domain, "."); job != "" { // its Service has the job's name
 		p.Owner, p.Selector = "vcjob/"+job, "volcano.sh/job-name="+job

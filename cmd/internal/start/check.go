@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/envgen"
 	"launch/fabric"
+	"launch/fabric/ofi"
 	"launch/fabric/verbs/confine"
 	"launch/internal/dns"
 	"launch/internal/exit"
@@ -125,6 +127,7 @@ func (s *Start) checkInput() preflight.Input {
 		sys := fabric.Live().Sys
 		in.LinkErrors = func(hca string, port int) (fabric.LinkErrors, error) { return fabric.ReadLinkErrors(sys, hca, port) }
 		in.Loop = confine.Loop
+		in.OFI = func(library string) (ofi.Programs, bool) { return ofi.Find(library, exec.LookPath) }
 	}
 	if ofAPod(s.Job) {
 		return in
