@@ -1,5 +1,7 @@
 package faultbench
 
+import "strings"
+
 // envFaults returns faults in the environment of the sick host, or in a file that a library
 // reads. All of it is real.
 func envFaults() []fault {
@@ -51,6 +53,31 @@ func envFaults() []fault {
 				`<system version="1"><cpu numaid="0"><pci busid="0000:0b:00.0" class="0x030200"/></cpu></system>`)
 			tr.sick.env = append(tr.sick.env, "NCCL_TOPO_FILE="+tr.sick.file("topo.xml"))
 		}, want: []string{"env.topo-file"}},
+		{name: "NCCL_GRAPH_FILE that is not there", inject: onGPUs("NCCL_GRAPH_FILE=/etc/graph.xml"),
+			want: []string{"fail env.graph-file /etc/graph.xml"}},
+		{name: "NCCL_NET=IB, and no device can be opened", inject: func(tr *trial) {
+			onGPUs("NCCL_NET=IB")(tr)
+			tr.sick.write(tr, "lib/verbs.txt", strings.ReplaceAll(tr.sick.read(tr, "lib/verbs.txt"), "\n", " open 13\n"))
+		}, want: []string{"fail env.net NCCL_NET=IB"}},
+		{name: "NCCL_NET_PLUGIN that is not there", runs: true, inject: func(tr *trial) {
+			onGPUs("NCCL_NET_PLUGIN=ofi-other")(tr)
+			tr.each(func(h *host) { h.venv(tr, "2.9.0+cu128", "12.8", "2.27.5"); h.nccl(tr, "2.27.5+cuda12.8") })
+		}, want: []string{"warn env.net-plugin ofi-other"}},
+		{name: "NCCL_SOCKET_IFNAME leaves loopback", inject: onGPUs("NCCL_SOCKET_IFNAME=^docker0"),
+			want: []string{"env.ifname.loopback"}},
+		{name: "NCCL_SOCKET_FAMILY is no family", runs: true, inject: onGPUs("NCCL_SOCKET_FAMILY=IPv6"),
+			want: []string{"env.ifname.family"}},
+		{name: "NCCL_IB_DISABLE is a word", runs: true, inject: onGPUs("NCCL_IB_DISABLE=false"),
+			want: []string{"env.number"}},
+		{name: "NCCL_P2P_LEVEL is no level", runs: true, inject: onGPUs("NCCL_P2P_LEVEL=NVLINK"),
+			want: []string{"env.level"}},
+		{name: "NCCL_DEBUG_FILE in a directory that is not there", runs: true,
+			inject: onGPUs("NCCL_DEBUG=INFO", "NCCL_DEBUG_FILE=/no/such/nccl.%h"),
+			want:   []string{"env.debug-file"}},
+		{name: "NCCL_HOSTID is one for all", shared: true, inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.each(func(h *host) { h.env = append(h.env, "NCCL_HOSTID=node") })
+		}, want: []string{"same.hostid"}},
 		{name: "UCX_NET_DEVICES of another machine", runs: true, inject: onGPUs("UCX_NET_DEVICES=mlx5_99:1"),
 			want: []string{"env.ucx-devices"}},
 		{name: "an nccl.conf on one node", inject: func(tr *trial) {

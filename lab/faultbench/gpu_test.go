@@ -88,6 +88,21 @@ func gpuFaults() []fault {
 			want: []string{"same.gpu.memory"}},
 		{name: "another driver", runs: true, inject: nvml("nvmlSystemGetDriverVersion = 560.35.03"),
 			want: []string{"same.driver"}},
+		{name: "a device node that is none", inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.sick.devices("mknod -m 666 /dev/nvidia3 c 1 3")
+		}, want: []string{"fail gpu.health /dev/nvidia3"}},
+		{name: "one node sees no GPU", runs: true, inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.oneProgram()
+			tr.sick.nvml(tr, "nvmlDeviceGetCount = 0")
+			tr.sick.env = append(tr.sick.env, "CUDA_VISIBLE_DEVICES=")
+		}, want: []string{"warn same.gpu.seen has no GPU"}},
+		{name: "access control between a GPU and its rail", runs: true, inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.sick.change(tr, `(?m) bridge$`, " bridge acs=on")
+		}, want: []string{"warn gpu.p2p devices behind one PCIe switch communicate through the root"},
+			real: "the bridges' configuration is replayed"},
 		{name: "two containers of one machine have one host name", runs: true, inject: func(tr *trial) {
 			tr.equip(onIB)
 			tr.sick.bootAs(tr.t, tr.hosts[0])
@@ -123,6 +138,21 @@ func (h *host) bootAs(t testing.TB, o *host) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// oneProgram makes the line one of a plain program, one process on each node.
+func (tr *trial) oneProgram() {
+	tr.each(func(h *host) {
+		h.flags = append(h.flags, "--nnodes", fmt.Sprint(len(tr.hosts)))
+		h.line = []string{"true"}
+	})
+}
+
+// devices makes device nodes on a host alone.
+func (h *host) devices(lines ...string) {
+	h.Prepare = append(append(h.Prepare, `mkdir -p "$0/dev"`, `mount -t tmpfs none "$0/dev"`,
+		`mkdir "$0/dev/upper" "$0/dev/work"`,
+		`mount -t overlay -o "lowerdir=/dev,upperdir=$0/dev/upper,workdir=$0/dev/work" overlay /dev`), lines...)
 }
 
 // onSwitches gives a host older GPUs on NVSwitches, and a libcuda that starts with an error.
@@ -167,7 +197,8 @@ func (h *host) venv(tr *trial, torch, cuda, nccl string) {
 	tr.t.Helper()
 	const site = "env/lib/python3.12/site-packages/"
 	h.write(tr, "env/pyvenv.cfg", "home = /usr/bin\nversion = 3.12.3\n")
-	h.write(tr, "env/bin/python3", "#!/bin/sh\nshift\nexec "+tools.fake+"/torchrun \"$@\"\n")
+	h.write(tr, "env/bin/python3", "#!/bin/sh\ncase $1 in */torchrun) shift; exec "+tools.fake+"/torchrun \"$@\";; esac\n"+
+		"exec /usr/bin/python3 \"$@\"\n")
 	h.write(tr, "env/bin/torchrun", "#!"+h.file("env/bin/python3")+"\n")
 	h.write(tr, site+"torch/version.py", "__version__ = '"+torch+"'\ncuda: Optional[str] = '"+cuda+"'\n")
 	if nccl != "" {

@@ -45,7 +45,7 @@ func machineOddities() []oddity {
 			s.equip(onIB)
 			s.each(func(h *host) { h.onSwitches(s.trial, 0) })
 		}},
-		{name: "containers of one machine, with host names of their own", takes: "machine", needs: compiler(),
+		{name: "containers of one machine, with host names of their own", takes: "machine own", needs: compiler(),
 			make: func(s *healthy) {
 				s.equip(onIB)
 				s.naming.own = "short"
@@ -76,6 +76,12 @@ func machineOddities() []oddity {
 				"nvmlDeviceGetComputeRunningProcesses 0 = 4711 314572800\nnvmlSystemGetProcessName 4711 = /usr/bin/dcgm-exporter",
 				"nvmlDeviceGetCurrentClocksEventReasons * = 0")
 			s.some(func(h *host) { h.nvml(s.trial, line) })
+		}},
+		{name: "device nodes of the GPUs", takes: "machine", needs: compiler(), make: func(s *healthy) {
+			s.equip(onIB)
+			s.some(func(h *host) {
+				h.devices("for i in 0 1 2 3 4 5 6 7; do mknod -m 666 /dev/nvidia$i c 195 $i || exit 1; done")
+			})
 		}},
 		{name: "GPUs that are named", takes: "machine", needs: compiler(), make: func(s *healthy) {
 			s.equip(one(s, onIB, onRoCE))

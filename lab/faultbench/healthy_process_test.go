@@ -44,7 +44,7 @@ func processOddities() []oddity {
 		{name: "a setting that is right, on all", takes: "eth0", make: func(s *healthy) {
 			set := one(s, "NCCL_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth", "NCCL_SOCKET_IFNAME=^docker0,lo",
 				"GLOO_SOCKET_IFNAME=eth0",
-				"NCCL_IB_TIMEOUT=22", "NCCL_SOCKET_NTHREADS=2", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_CROSS_NIC=1")
+				"NCCL_IB_TIMEOUT=22", "NCCL_SOCKET_NTHREADS=2", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1", "NCCL_CROSS_NIC=2")
 			s.each(func(h *host) { h.env = append(h.env, set) })
 		}},
 		{name: "MASTER_ADDR and MASTER_PORT on all", takes: "master", make: func(s *healthy) {

@@ -47,7 +47,7 @@ func storeOddities() []oddity {
 		// lookup of glibc takes 5 s or longer, which launch reports.
 		{name: "a slow name server", takes: "names", make: served("slow")},
 		{name: "a name server that denies AAAA", takes: "names family", make: served("denies")},
-		{name: "a name server that answers for any name", takes: "names search family", make: func(s *healthy) {
+		{name: "a name server that answers for any name", takes: "names search family own", make: func(s *healthy) {
 			s.naming.dns, s.naming.own = []string{"any"}, "short"
 		}},
 		{name: "six domains to search", takes: "search", make: func(s *healthy) {

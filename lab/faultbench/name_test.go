@@ -82,6 +82,20 @@ func peerNameFaults() []fault {
 		},
 		want: []string{"warn peer.name nodes have the host name host1"},
 	}, {
+		group: "names", name: "one node's own name is unknown to it", runs: true,
+		inject: func(tr *trial) {
+			tr.named()
+			tr.sick.wrap[len(tr.sick.wrap)-1] = "unknown-to-all"
+		},
+		want: []string{"host.resolves"},
+	}, {
+		group: "names", name: "one node is called 05", runs: true,
+		inject: func(tr *trial) {
+			tr.named()
+			tr.sick.wrap[len(tr.sick.wrap)-1] = "05"
+		},
+		want: []string{"host.resolves"},
+	}, {
 		group: "names", name: "an old address of another node in one hosts file", runs: true,
 		inject: func(tr *trial) {
 			tr.named()

@@ -76,8 +76,14 @@ func rdmaFaults() []fault {
 		}, want: []string{"same.rail.mtu"}},
 		{name: "a rail has no address", ci: true, inject: change(onRoCE, noIPv4("2"), ""), want: []string{"rdma.gid"}},
 		{name: "no rail has an address", inject: change(onRoCE, noIPv4(`\d`), ""), want: []string{"rdma.gid"}},
-		{name: "rails of IPv6 only", inject: change(onRoCE, `::ffff:10\.224\.(\d)\.`, "2001:db8:$1::"),
-			want: []string{"same.gid"}},
+		{name: "rails of IPv6 only", inject: func(tr *trial) {
+			change(onRoCE, `::ffff:10\.224\.(\d)\.`, "2001:db8:$1::")(tr)
+			for _, n := range "01234567" {
+				card := "gpu" + string(n) + "rdma0"
+				tr.sick.Run("", "sh", "-c", "last=$(ip -4 -br addr show "+card+" | sed 's/.*\\.\\([0-9]*\\)\\/.*/\\1/'); "+
+					"ip -6 addr add 2001:db8:"+string(n)+"::$last/64 dev "+card+" nodad")
+			}
+		}, want: []string{"same.gid"}},
 		{name: "device nodes that cannot be opened", inject: verbs(func(tr *trial, h *host) {
 			h.write(tr, "lib/verbs.txt", strings.ReplaceAll(h.read(tr, "lib/verbs.txt"), "\n", " open 13\n"))
 		}), want: []string{"rdma.open"}, real: noLibrary},
@@ -105,6 +111,14 @@ func rdmaFaults() []fault {
 			want: []string{"rdma.firmware"}},
 		{name: "firmware of one node", inject: change(onIB, `(type=MT4129) fw=\S+`, "$1 fw=28.36.1010"),
 			want: []string{"same.firmware"}},
+		{name: "one node without GPUDirect", inject: change(onIB, `nvidia (\S+) open\nmodule nvidia_peermem\n`,
+			"nvidia $1\nmodule nvidia\n"), want: []string{"warn same.gpudirect GPUDirect"}},
+		{name: "no node has GPUDirect", inject: func(tr *trial) {
+			tr.equip(onIB)
+			tr.each(func(h *host) {
+				h.change(tr, `nvidia (\S+) open\nmodule nvidia_peermem\n`, "nvidia $1\nmodule nvidia\n")
+			})
+		}, want: []string{"gpu.direct"}},
 		{name: "one node has no RDMA stack", inject: change(onIB, `\n *hca mlx5_\w+ .*\n *port .*(\n *gid .*)+`, ""),
 			want: []string{"same.fabric"}},
 		{name: "one node is on RoCE", inject: func(tr *trial) {
@@ -119,9 +133,8 @@ func rdmaFaults() []fault {
 	for i := range all {
 		all[i].group = "rdma"
 		// These are certain to hang or die: networks or addresses that differ.
-		all[i].runs = !slices.Contains([]string{"no subnet manager", "device nodes that are missing",
-			"a card that changes data", "no card may register memory",
-			"NCCL_IB_GID_INDEX of another machine", "rails of IPv6 only"}, all[i].name)
+		all[i].runs = !slices.Contains([]string{"no subnet manager", "a card that changes data",
+			"no card may register memory", "NCCL_IB_GID_INDEX of another machine", "rails of IPv6 only"}, all[i].name)
 		if all[i].real == "" {
 			all[i].real = replayed
 		}

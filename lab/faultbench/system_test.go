@@ -52,6 +52,10 @@ func systemFaults() []fault {
 			want: []string{"65 ulimit -v is 900000 KiB"}},
 		{name: "64 KiB of shared memory", ci: true, runs: true, inject: onGPUs("mount -t tmpfs -o size=64k none /dev/shm"),
 			want: []string{"shm.size"}},
+		{name: "64 KiB of shared memory, and one process for all GPUs", runs: true, inject: func(tr *trial) {
+			onGPUs("mount -t tmpfs -o size=64k none /dev/shm")(tr)
+			tr.oneProgram()
+		}, want: []string{"shm.size"}},
 		{name: "shared memory that others filled", runs: true,
 			inject: onGPUs("mount -t tmpfs -o size=16m none /dev/shm", "head -c 16000000 /dev/zero >/dev/shm/left"),
 			want:   []string{"shm.size"}},
