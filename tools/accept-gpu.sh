@@ -16,7 +16,12 @@ echo "$gpus"
 
 echo
 echo "== launch fabric against nvidia-smi; a recording in $out/machine.json"
-LAUNCH_ACCEPT_GPU=$out LAUNCH_TEST_BIN=$launch go test -count=1 -v -run '^TestAcceptGPU$' ./fabric/gpu
+export LAUNCH_ACCEPT_GPU=$out LAUNCH_TEST_BIN=$launch
+if command -v go >/dev/null; then
+	go test -count=1 -v -run '^TestAcceptGPU$' ./fabric/gpu
+else # built elsewhere: go test -c -o bin/gpu.test ./fabric/gpu
+	bin/gpu.test -test.v -test.run '^TestAcceptGPU$'
+fi
 
 echo
 echo "== NCCL under launch"
@@ -34,7 +39,7 @@ done
 # NCCL_HOSTID makes NCCL treat them as two hosts, which use the network.
 address=$("$launch" --json fabric |
 	"$python" -c 'import json, sys; print(json.load(sys.stdin).get("route", {}).get("src", ""))')
-[[ -n $address ]] || skip "NCCL: this machine has no default route, so no address for other nodes"
+address=${address:-127.0.0.1} # without a default route
 half=$((count > 1 ? count / 2 : 1))
 line=("$python" -m torch.distributed.run --nnodes 2 --nproc-per-node "$half" examples/train.py --steps 20)
 export NCCL_DEBUG=INFO OMP_NUM_THREADS=1

@@ -12,6 +12,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/fabric/software"
+	"launch/internal/finding"
 )
 
 // Fabric writes the devices of a node, as data: the training fabric and the GPUs first, then the facts about the node.
@@ -224,7 +225,7 @@ func loaded(s software.Facts) string {
 func limits(l fabric.Limits) string {
 	mem := "unlimited"
 	if l.Memlock < 1<<60 {
-		mem = size(int64(l.Memlock))
+		mem = finding.Size(l.Memlock)
 	}
 	files := "unknown"
 	if l.NofileKnown {
@@ -232,7 +233,7 @@ func limits(l fabric.Limits) string {
 	}
 	shm := "not mounted"
 	if l.Shm >= 0 {
-		shm = size(l.Shm) + " free of " + size(l.ShmSize)
+		shm = finding.Size(uint64(l.Shm)) + " free of " + finding.Size(uint64(l.ShmSize))
 	}
 	return fmt.Sprintf("limits: memlock %s, open files %s, /dev/shm %s\n", mem, files, shm)
 }

@@ -21,7 +21,7 @@ func gpus(n fabric.Node, f rail.Fabric) string {
 		var b strings.Builder
 		t := plainTable("GPU", "NAME", "PCI", "MEMORY", "UUID")
 		for _, d := range g.Devices {
-			t.AppendRow(table.Row{d.Index, d.Name, d.PCI, size(int64(d.Memory)), d.UUID})
+			t.AppendRow(table.Row{d.Index, d.Name, d.PCI, finding.Size(d.Memory), d.UUID})
 		}
 		fmt.Fprintf(&b, "%s\ndriver %s, CUDA %s\n", t.Render(), g.Driver, g.CUDA)
 		for _, d := range g.Devices {

@@ -113,15 +113,3 @@ func prefixed(by, s string) string {
 	}
 	return by + s
 }
-
-// size returns a number of bytes with a unit, in powers of 1024.
-func size(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	f := float64(n)
-	i := 0
-	for f >= 1024 && i < len(units)-1 {
-		f /= 1024
-		i++
-	}
-	return fmt.Sprintf("%.4s %s", strconv.FormatFloat(f, 'f', -1, 64), units[i])
-}
