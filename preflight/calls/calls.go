@@ -18,6 +18,8 @@ import (
 const (
 	// longMessage is sent both ways in each call: many full segments, more than a socket's buffers hold.
 	longMessage = 256 << 10
+	// fewSegments is sent where it did not arrive, after all other calls: on a slow path these may fill the queue.
+	fewSegments = 16 << 10
 	// crowd is how many further connections each long call opens at once, as ranks do: a limit on new ones shows.
 	crowd = 12
 	// crowded is the size of a world from which node rank 0 gets no crowd: all nodes call it.
@@ -87,7 +89,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 		})
 	}
 	wg.Wait()
-	for _, i := range suspects { // now that long messages fill no queue
+	for _, i := range suspects { // now that long messages of this node fill no queue
 		wg.Go(func() { lossOf[i](&out[i]) })
 	}
 	wg.Wait()
@@ -134,6 +136,13 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 			ctx, cancel := context.WithTimeout(whole, Budget)
 			defer cancel()
 			c.count(sidechannel.CountLoss(ctx, at, keys, sidechannel.Options{From: opt.From}))
+			if c.Stall == "" {
+				return
+			}
+			more, err := sidechannel.Probe(ctx, at, keys, sidechannel.Options{From: opt.From, Bulk: fewSegments})
+			if more.MTU = got.MTU; err == nil {
+				c.Stall = stalled(more, c.IfMTU)
+			}
 		}
 	}
 	return c, got.About, loss
