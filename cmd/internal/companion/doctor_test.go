@@ -73,6 +73,9 @@ func repeated(w io.Writer, text string, n int) {
 // What another node sends may be built to fill the memory: a few kilobytes that become gigabytes, or short values
 // that each become a process.
 func TestAHostileSceneIsRefusedWithinBoundedMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it unpacks a GiB, which takes the race detector a minute, and starts no goroutine")
+	}
 	for name, tc := range map[string]struct {
 		sent []byte
 		want string
