@@ -17,6 +17,7 @@ import (
 	"launch/cmd/internal/remote"
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/handoff"
 	"launch/internal/mpirun"
 	"launch/internal/secret"
 	"launch/preflight/bandwidth"
@@ -187,7 +188,12 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 	for _, name := range slices.Sorted(maps.Keys(o.Thresholds)) {
 		words = append(words, "--threshold", fmt.Sprintf("%s=%v", name, o.Thresholds[name]))
 	}
-	script := cleanShell + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" +
+	script := cleanShell
+	for _, kv := range s.Job.Line.Carries(handoff.Environ()) { // so that the host judges by what its processes get
+		name, value, _ := strings.Cut(kv, "=")
+		script += "export " + name + "=" + remote.Quote(value) + "\n"
+	}
+	script += "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" +
 		remote.Await + " " + quoted(words) + " 2>&1\n"
 	if n > 1 && s.Subcommand == "" { // what the host would set
 		env := slices.Concat([]string{m.program, "env", "--json"}, place)
