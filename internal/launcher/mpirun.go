@@ -280,9 +280,19 @@ func (l Line) genv(e *Exec, vars []setting.Var) {
 	e.Argv = slices.Insert(e.Argv, l.Starts[0], words...)
 }
 
-// OnHosts returns the words of a line with other hosts, each perhaps with ":slots", in place of its own.
+// OnHosts returns the words of a line with other hosts, each perhaps with ":slots", in place of its own. Intel's mpiexec
+// takes one number for all hosts: that of the first.
 func (l Line) OnHosts(hosts []string) []string {
 	argv := slices.Clone(l.Argv)
+	var each []string
+	if hosts = slices.Clone(hosts); l.MPI == "intel" {
+		for i, h := range hosts {
+			name, slots, ok := strings.Cut(h, ":")
+			if hosts[i] = name; ok && each == nil {
+				each = []string{"-ppn", slots}
+			}
+		}
+	}
 	for _, o := range slices.Backward(l.Options) {
 		switch o.Name {
 		case "hostfile", "host", "machine", "default-hostfile":
@@ -293,5 +303,5 @@ func (l Line) OnHosts(hosts []string) []string {
 	if l.Hydra() {
 		flag = "-hosts"
 	}
-	return slices.Insert(argv, l.Starts[0], flag, strings.Join(hosts, ","))
+	return slices.Insert(argv, l.Starts[0], append(each, flag, strings.Join(hosts, ","))...)
 }

@@ -46,6 +46,7 @@ func TestALineOnOtherHosts(t *testing.T) {
 			"mpirun --host x:2,y -np 2 --bind-to core ./a --host b"},
 		{"openmpi4", "nice mpirun --host a,b -np 2 ./a", "nice mpirun --host x:2,y -np 2 ./a"},
 		{"mpich", "mpiexec -f h -n 2 ./a", "mpiexec -hosts x:2,y -n 2 ./a"},
+		{"intel", "mpiexec -machinefile h -n 2 ./a", "mpiexec -ppn 2 -hosts x,y -n 2 ./a"},
 	} {
 		got := strings.Join(parse(t, tt.line).Of(tt.mpi).OnHosts([]string{"x:2", "y"}), " ")
 		if got != tt.want {

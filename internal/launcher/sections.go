@@ -28,9 +28,12 @@ func (l Line) InSections(sections []Section) []string {
 				words = append(words, l.Argv[o.At:o.At+o.Words]...)
 			}
 		}
-		if l.Hydra() { // it has one list of hosts for all sections, and fills them in turn
+		switch {
+		case l.MPI == "intel": // of a list it takes other numbers with sections than without
+			words = append(words, "-n", strconv.Itoa(s.Procs), "-host", s.Host)
+		case l.Hydra(): // it has one list of hosts for all sections, and fills them in turn
 			words = append(words, "-n", strconv.Itoa(s.Procs))
-		} else {
+		default:
 			words = append(words, "-np", strconv.Itoa(s.Procs), "--host", s.Host+":"+strconv.Itoa(s.Procs))
 		}
 		for _, v := range s.Vars {
@@ -55,6 +58,9 @@ func (l Line) remains(option string, later bool) bool {
 		set-cwd-to-session-dir mca omca pmixmca prtemca am tune`
 	if l.Hydra() {
 		own, local = "np", "env envlist envnone envall wdir path"
+	}
+	if l.MPI == "intel" {
+		own += " host hostfile"
 	}
 	if slices.Contains(strings.Fields(own), option) {
 		return false

@@ -28,7 +28,7 @@ func (r *reader) hosts() error {
 			if err != nil {
 				return err
 			}
-			listed, from = append(listed, more...), append(from, "--hostfile "+o.Value)
+			listed, from = append(listed, r.counted(r.Line.Argv[o.At], more)...), append(from, "--hostfile "+o.Value)
 		case "machine":
 			listed, from = append(listed, hostlist.Machine{Name: o.Value}), append(from, "--machine")
 		}
@@ -42,6 +42,7 @@ func (r *reader) hosts() error {
 	if typed := r.typed(); len(typed) > 0 {
 		listed, from = chosen(typed, listed), []string{"--host"}
 	}
+	r.run.PerHost = r.perHost()
 	r.run.Source = strings.Join(from, ", ")
 	for _, m := range listed {
 		r.add(m)
@@ -55,6 +56,41 @@ func (r *reader) hosts() error {
 		r.only()
 	}
 	return nil
+}
+
+// counted returns the hosts of a hostfile with the slots that this MPI takes from it: Intel's takes numbers from a
+// -machinefile alone (2021.19, seen in lab/mpi).
+func (r *reader) counted(option string, all []hostlist.Machine) []hostlist.Machine {
+	if r.Line.MPI != "intel" {
+		return all
+	}
+	for i, m := range all {
+		if all[i].Slots = max(1, m.Slots); strings.TrimLeft(option, "-") != "machinefile" {
+			all[i].Slots = 0
+		}
+	}
+	return all
+}
+
+// perHost returns Run.PerHost. Intel's mpiexec counts the cores of its own host for all.
+func (r *reader) perHost() int {
+	if !r.hydra() {
+		return 0
+	}
+	if v, ok := r.option("ppn", "perhost", "grr"); ok {
+		if n, err := strconv.Atoi(v); err == nil && n > 0 {
+			return n
+		}
+	}
+	if r.Line.MPI != "intel" {
+		return 1
+	}
+	if v, _ := r.variable("I_MPI_PERHOST"); v != "" {
+		if n, err := strconv.Atoi(v); err == nil && n > 0 {
+			return n
+		}
+	}
+	return max(1, r.Cores)
 }
 
 // add adds a host, or its slots to a host that is there already.
@@ -84,7 +120,9 @@ func (r *reader) typed() (out []hostlist.Machine) {
 			name, slots, counted := strings.Cut(m.Name, ":")
 			switch n, err := strconv.Atoi(slots); {
 			case counted && err == nil:
-				m.Name, m.Slots = name, n
+				if m.Name = name; r.Line.MPI != "intel" { // it takes no number from there
+					m.Slots = n
+				}
 			case counted && !strings.Contains(slots, ":"):
 				m.Name = name
 			case !counted && !r.hydra():
@@ -175,7 +213,7 @@ func (r *reader) standing() ([]hostlist.Machine, []string, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return all, []string{from}, nil
+		return r.counted(from, all), []string{from}, nil
 	}
 	for _, name := range r.defaults() {
 		if all, err := r.machines(name); err == nil && len(all) > 0 {
@@ -216,18 +254,16 @@ func (r *reader) oversubscribes() bool {
 
 // only leaves the hosts that Hydra needs for -np processes: it fills one after the other.
 func (r *reader) only() {
-	per := 1
-	if v, ok := r.option("ppn", "perhost", "grr"); ok {
-		if n, err := strconv.Atoi(v); err == nil && n > 0 {
-			per = n
-		}
-	}
 	if r.run.NP == 0 || len(r.Line.Starts) > 1 {
 		return
 	}
 	room := 0
 	for i, h := range r.run.Hosts {
-		if room += max(h.Slots, per); room >= r.run.NP {
+		n := h.Slots
+		if n == 0 || r.Line.MPI != "intel" {
+			n = max(n, r.run.PerHost)
+		}
+		if room += n; room >= r.run.NP {
 			r.run.Hosts = r.run.Hosts[:i+1]
 			return
 		}

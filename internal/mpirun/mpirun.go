@@ -49,6 +49,8 @@ type Run struct {
 	NP     int    `json:"np,omitempty"`     // 0: not said
 	// Strict: mpirun refuses more processes than slots.
 	Strict bool `json:"strict,omitempty"`
+	// PerHost is how many processes a host without slots gets before the next one; 0: as many as it has cores.
+	PerHost int `json:"per_host,omitempty"`
 	// Placed says what places the processes otherwise than by filling one host after the other; "": nothing does.
 	Placed string `json:"placed,omitempty"`
 	Agent  Agent  `json:"agent,omitzero"`
@@ -78,6 +80,7 @@ type Input struct {
 	Dir      string            // the working directory
 	Binary   string            // the file of mpirun, links resolved
 	Hostname string
+	Cores    int // of this host
 }
 
 type reader struct {

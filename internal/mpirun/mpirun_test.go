@@ -26,7 +26,7 @@ func read(t *testing.T, mpi string, env []string, argv ...string) Run {
 		}
 	}
 	run, err := Read(Input{Line: line.Of(mpi), Env: env, Decided: decided, Dir: "/home/u", Binary: "/opt/mpi/bin/mpirun",
-		Hostname: "head", Root: fstest.MapFS{
+		Hostname: "head", Cores: 2, Root: fstest.MapFS{
 			"home/u/hosts":                         {Data: []byte("h1 slots=4\nada@h2 slots=2 max_slots=4\nh3\n")},
 			"home/u/machines":                      {Data: []byte("h1:4\nh2:2\n")},
 			"home/u/relative":                      {Data: []byte("+n0\n")},
@@ -192,6 +192,10 @@ func TestProcs(t *testing.T) {
 		{"mpich", "mpiexec -f machines ./a", nil, ""},
 		{"mpich", "mpiexec -n 9 -f machines ./a", nil, ""}, // it begins again with the first host
 		{"mpich", "mpiexec -n 2 -ppn 1 -f machines ./a", nil, "-ppn"},
+		{"intel", "mpiexec -n 5 -machinefile machines ./a", []int{4, 1}, ""},
+		{"intel", "mpiexec -n 3 -f machines ./a", []int{2, 1}, ""}, // this host has two cores
+		{"intel", "mpiexec -n 3 -hosts h1:1,h2:1,h3:1 ./a", []int{2, 1}, ""},
+		{"intel", "mpiexec -n 4 -machinefile relative ./a", nil, ""},
 	} {
 		run := read(t, tt.mpi, nil, strings.Fields(tt.line)...)
 		got, ok := run.Procs(cores)

@@ -27,6 +27,9 @@ func (r *reader) placed() string {
 			return "--map-by " + o.Value
 		}
 	}
+	if v, _ := r.variable("I_MPI_PERHOST"); r.Line.MPI == "intel" && v != "" {
+		return "I_MPI_PERHOST"
+	}
 	rules := func(d setting.Decided) bool { return strings.Contains(d.Name, "_MCA_rmaps_") }
 	if i := slices.IndexFunc(r.Decided, rules); i >= 0 {
 		return r.Decided[i].Name
@@ -44,8 +47,8 @@ func (run Run) Procs(cores func(host string) int) (procs []int, ok bool) {
 	for _, h := range run.Hosts {
 		n := h.Slots
 		switch {
-		case n == 0 && run.Forward: // Hydra
-			n = 1
+		case n == 0 && run.PerHost > 0: // Hydra
+			n = run.PerHost
 		case n == 0:
 			n = cores(h.Name)
 		}

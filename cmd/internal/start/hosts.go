@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -44,7 +45,7 @@ func (s *Start) readMpirun() {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
 	run, err := mpirun.Read(mpirun.Input{Line: l, Env: l.Environ(handoff.Environ()), Decided: s.Job.Decided,
-		Root: s.root(), Dir: dir, Binary: binary, Hostname: host})
+		Root: s.root(), Dir: dir, Binary: binary, Hostname: host, Cores: runtime.NumCPU()})
 	if err != nil { // the job has a note about it
 		return
 	}

@@ -171,6 +171,10 @@ func (s *Start) dropUnfit() error {
 		return refuse("no host is left")
 	case len(s.Job.Line.Starts) > 1:
 		return refuse("the line has several programs")
+	case s.Job.MPI == "intel" && slices.ContainsFunc(run.Hosts, func(h mpirun.Host) bool {
+		return h.Slots != run.Hosts[0].Slots
+	}):
+		return refuse("it takes numbers of processes from -machinefile alone")
 	case run.Strict && run.NP > slots:
 		return refuse(fmt.Sprintf("%d processes, and the others have %s", run.NP, finding.Count(slots, "slot")))
 	}
