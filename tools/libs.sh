@@ -11,7 +11,7 @@ wheels=(
 	"nvidia-nccl-cu12 2.19.3 159 */libnccl.so.2"
 	"nvidia-nccl-cu12 2.26.2 192 */libnccl.so.2"
 	"nvidia-nccl-cu12 2.32.3 336 */libnccl.so.2"
-	"impi-rt 2021.19.0 124 */bin/mpiexec.hydra */bin/impi_info */bin/hydra_* */lib/libmpi.so.12"
+	"impi-rt 2021.19.0 124 */bin/mpirun */bin/mpiexec.hydra */bin/impi_info */bin/hydra_* */lib/libmpi.so.12"
 	"jax 0.10.2 4 jax/_src/distributed.py"
 	"libucx-cu12 1.22.0 42 libucx/bin/ucx_* libucx/lib/*.so.* libucx_cu12.libs/*"
 	"mpich 5.0.2 13 */bin/mpiexec* */bin/mpirun */bin/hydra_* */lib/libmpi.so.12 */lib/mpich/*"

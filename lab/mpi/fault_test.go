@@ -21,7 +21,7 @@ const (
 type fault struct {
 	name   string
 	inject func(*trial)
-	only   []string // the implementations that it applies to; nil: each of the Three
+	only   []string // the implementations that it applies to; nil: each of Each
 	short  string   // the implementation with which it always runs
 
 	names []string // each of these must be named; nil: host2
@@ -50,7 +50,7 @@ func TestLaunchNamesTheHostThatAnMpirunWouldWaitFor(t *testing.T) {
 		if !chosen(f.name, f.short != "") {
 			continue
 		}
-		for _, mpi := range Three {
+		for _, mpi := range Each {
 			if f.only != nil && !slices.Contains(f.only, mpi) || len(asked) == 0 && mpi != f.short {
 				continue
 			}

@@ -53,7 +53,7 @@ func loginFaults() []fault {
 			inject: func(tr *trial) {
 				tr.Hosts[sick].Sh("echo 'echo Welcome to the cluster' >>/home/user/.bashrc")
 			},
-			runs: Three, quiet: true,
+			runs: Each, quiet: true,
 		},
 		{
 			name:   "a shell start-up that hangs",

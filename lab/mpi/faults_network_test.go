@@ -74,7 +74,7 @@ func networkFaults() []fault {
 						until ip link show docker0 | grep -q LOWER_UP; do sleep 0.05; done`)
 				}
 			},
-			runs: Three, quiet: true,
+			runs: Each, quiet: true,
 		},
 		{
 			name:   "the head's name unknown on one host",

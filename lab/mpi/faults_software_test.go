@@ -20,7 +20,7 @@ func softwareFaults() []fault {
 		{
 			name: "MPI not installed on one host", short: "Open MPI 5.0",
 			inject: func(tr *trial) { tr.uninstall(sick) },
-			says:   []string{"orted", "prted", "hydra_pmi_proxy"},
+			says:   []string{"orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy"},
 		},
 		{
 			name: "the daemon of another version",
@@ -62,7 +62,7 @@ func softwareFaults() []fault {
 			name:   "another program of the same name",
 			inject: func(tr *trial) { tr.Hosts[sick].Sh("printf x >>" + Job + "/world") },
 			says:   []string{"world"},
-			runs:   Three,
+			runs:   Each,
 		},
 		{
 			name: "a library of the program missing",

@@ -14,13 +14,13 @@ type start struct {
 	set   func(*trial)
 	hosts int      // of the rig; 0: three
 	ranks int      // of the world; 0: three
-	only  []string // the implementations that it applies to; nil: each of the Three
+	only  []string // the implementations that it applies to; nil: each of Each
 	short string   // the implementation with which it always runs
 }
 
 var (
 	openMPI = []string{"Open MPI 4.1", "Open MPI 5.0"}
-	mpich   = []string{"MPICH 5.0"}
+	hydra   = []string{"MPICH 5.0", "Intel MPI"}
 )
 
 // flags puts options in front of the line's options.
@@ -58,7 +58,7 @@ func TestLaunchStartsWhatPlainMpirunStarts(t *testing.T) {
 		if !chosen(s.name, s.short != "") {
 			continue
 		}
-		for _, mpi := range Three {
+		for _, mpi := range Each {
 			if s.only != nil && !slices.Contains(s.only, mpi) || len(asked) == 0 && mpi != s.short {
 				continue
 			}
@@ -125,7 +125,7 @@ func healthyHosts() []start {
 				"/etc/ssh/ssh_known_hosts; done >>/etc/hosts")
 			tr.names("host0", "six1", "six2")
 		}},
-		{name: "an alias of ssh", only: mpich, set: func(tr *trial) {
+		{name: "an alias of ssh", only: hydra, set: func(tr *trial) {
 			alias(tr)
 			tr.names("host0", "one", "two")
 		}},
@@ -242,7 +242,7 @@ func healthyLines() []start {
 				tr.flags("--map-by", ":OVERSUBSCRIBE")
 			}
 		}},
-		{name: "hosts of the environment", only: mpich, set: func(tr *trial) {
+		{name: "hosts of the environment", only: hydra, set: func(tr *trial) {
 			tr.replace()
 			tr.env = []string{"HYDRA_HOST_FILE=" + Job + "/hosts"}
 		}},

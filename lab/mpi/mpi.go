@@ -27,10 +27,11 @@ var known = []MPI{
 	{Name: "Open MPI 4.1.8", Run: "mpirun", Daemon: "orted", Prefix: "/opt/openmpi-4.1.8", dir: "openmpi-4.1.8"},
 	{Name: "Open MPI 5.0", Run: "mpirun", Daemon: "prted", Prefix: "/opt/openmpi-5", dir: "openmpi-5*"},
 	{Name: "MPICH 5.0", Run: "mpiexec", Daemon: "hydra_pmi_proxy", Prefix: "/opt/mpich-5", dir: "mpich-5*"},
+	{Name: "Intel MPI", Run: "mpirun", Daemon: "hydra_bstrap_proxy", Prefix: "/opt/intel", dir: "impi-rt-2021*"},
 }
 
-// Three are the implementations that each fault meets.
-var Three = []string{"Open MPI 4.1", "Open MPI 5.0", "MPICH 5.0"}
+// Each are the implementations that each fault meets.
+var Each = []string{"Open MPI 4.1", "Open MPI 5.0", "MPICH 5.0", "Intel MPI"}
 
 // Find returns an implementation by its name, else it skips the test.
 func Find(t testing.TB, name string) MPI {
@@ -72,8 +73,11 @@ func (m *MPI) library(pattern string) (missing string) {
 	return ""
 }
 
-// mpich reports whether it is MPICH, whose handles are numbers.
-func (m *MPI) mpich() bool { return m.Daemon == "hydra_pmi_proxy" }
+// mpich reports whether it is MPICH, or Intel's, which is made of it: its handles are numbers.
+func (m *MPI) mpich() bool { return strings.HasPrefix(m.Daemon, "hydra_") }
+
+// intel reports whether it is Intel's. Its wheel has no libfabric, so that it uses Debian's.
+func (m *MPI) intel() bool { return m.Daemon == "hydra_bstrap_proxy" }
 
 // Env is what a login sets for this MPI.
 func (m *MPI) Env() []string {
@@ -83,6 +87,9 @@ func (m *MPI) Env() []string {
 	if m.Prefix != "" {
 		path = m.Prefix + "/bin:" + path
 		env = append(env, "LD_LIBRARY_PATH="+m.Prefix+"/lib")
+	}
+	if m.intel() {
+		env = append(env, "I_MPI_ROOT="+m.Prefix, "FI_PROVIDER=tcp")
 	}
 	return append(env, "PATH="+path)
 }

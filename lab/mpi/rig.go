@@ -99,7 +99,10 @@ func (r *Rig) Hostfile(names ...string) string {
 // Line returns a command line that starts one process of the job's program on each host.
 func (r *Rig) Line(names ...string) []string {
 	flag := "--hostfile"
-	if r.MPI.mpich() {
+	switch {
+	case r.MPI.intel():
+		flag = "-machinefile" // it takes no numbers from the others
+	case r.MPI.mpich():
 		flag = "-f"
 	}
 	return []string{r.MPI.Run, "-np", fmt.Sprint(len(names)), flag, r.Hostfile(names...), Job + "/world"}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestTheHostsOfARigRunAJob(t *testing.T) {
-	for _, name := range Three {
+	for _, name := range Each {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
@@ -27,7 +27,7 @@ func TestTheHostsOfARigRunAJob(t *testing.T) {
 }
 
 func TestAHostOfARigIsItsOwn(t *testing.T) {
-	r := New(t, Find(t, Three[0]), 2)
+	r := New(t, Find(t, Each[0]), 2)
 	r.Hosts[1].Sh("touch /etc/mark /tmp/mark /home/user/mark")
 	out := r.Hosts[0].Sh("hostname; ls /etc/mark /tmp/mark /home/user/mark 2>/dev/null ||:; ps -e | wc -l; " +
 		"ssh host1 hostname; ssh host1.lab id -un; ssh user@10.77.0.2 id -un; ls " + repository() + " 2>/dev/null ||:")

@@ -37,7 +37,7 @@ func TestEachHostHasItsOwnVariables(t *testing.T) {
 		{name: "cores as slots", ranks: 2 * runtime.NumCPU(), slots: [3]int{0, 0, 0}},
 		{name: "on the line", ranks: 4, slots: [3]int{1, 2, 1}, line: true},
 	}
-	for _, mpi := range Three {
+	for _, mpi := range Each {
 		t.Run(dashed(mpi), func(t *testing.T) {
 			t.Parallel()
 			tr := newTrial(t, mpi, 3)
@@ -82,6 +82,8 @@ func (tr *trial) slots(np int, slots [3]int, onLine, back bool) []string {
 	switch {
 	case tr.MPI.mpich() && onLine:
 		flag = "-hosts"
+	case tr.MPI.intel() && !back: // else by -f, from which it takes no numbers
+		flag = "-machinefile"
 	case tr.MPI.mpich():
 		flag = "-f"
 	case !onLine:

@@ -111,10 +111,11 @@ func printTable(w io.Writer) {
 		}
 	}
 	for _, side := range []string{plainSide, launchSide} {
-		fmt.Fprintf(w, "\n%s\n\n| fault | %s | words |\n|---|---|---|---|---|\n", side, strings.Join(Three, " | "))
+		fmt.Fprintf(w, "\n%s\n\n| fault | %s | words |\n|%s\n", side, strings.Join(Each, " | "),
+			strings.Repeat("---|", len(Each)+2))
 		for _, f := range allFaults() {
 			row, words := "| "+f.name, ""
-			for _, mpi := range Three {
+			for _, mpi := range Each {
 				r := all[[3]string{f.name, mpi, side}]
 				row += " | " + r.cell()
 				if words == "" && r.Side != "" {
