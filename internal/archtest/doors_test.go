@@ -254,8 +254,8 @@ var testDoors = map[string][]string{
 		"lab/starts", "github.com/miekg/dns"},
 	// verdict, for the answers of the doctor.
 	"lab/hangs": {"diagnose/verdict", "lab/netns", "lab/programs"},
-	// pty, because ssh asks at a terminal.
-	"lab/mpi": {"internal/pty", "lab/programs"},
+	// pty, because ssh asks at a terminal; launcher, since each MPI says what it gives to other hosts.
+	"lab/mpi": {"internal/launcher", "internal/pty", "lab/programs"},
 	// setting, for the library of a variable.
 	"lab/libs": {"internal/setting", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
