@@ -200,6 +200,14 @@ var meetingCauses = []Cause{
 		Source:  "Gloo's address blob: one u64 per rank at its end",
 	},
 	{
+		ID: "world.larger", depth: onTheSpot, Title: "The script wants more ranks than were started",
+		Sign:    "All ranks wait in init_process_group, and none is missing.",
+		For:     "all ranks of WORLD_SIZE have reached the store a while ago, and rank 0 waits for more to do so",
+		Against: "a rank has not reached the store",
+		Do:      "leave rank and world_size out of init_process_group, so that it takes those of the environment",
+		Source:  "rank 0 of env:// counts the clients of its store up to the world size",
+	},
+	{
 		ID: "rank.duplicate", depth: onTheSpot, Title: "Two processes have the same RANK",
 		Sign:    "All other ranks wait in init_process_group.",
 		For:     "two processes of the job have the same RANK, or init/ is complete while a key is missing",
@@ -217,6 +225,14 @@ var storeCauses = []Cause{
 		Against: "the store answers",
 		Do:      "start the command on the node that MASTER_ADDR names (node rank 0), or correct the address",
 		Source:  "ECONNREFUSED",
+	},
+	{
+		ID: "store.elsewhere", depth: onTheSpot, Title: "Rank 0 hosts no store where the others are sent",
+		Sign:    "All ranks sleep between tries; each may try an address of its own machine.",
+		For:     "rank 0 is in init_process_group, and MASTER_ADDR:MASTER_PORT refuses on its node",
+		Against: "the store answers, or rank 0 has not begun",
+		Do:      "leave init_method, MASTER_ADDR and MASTER_PORT out of the script: launch sets both for all ranks",
+		Source:  "ECONNREFUSED, and the sockets of rank 0",
 	},
 	{
 		ID: "store.dropped", depth: onTheSpot, Title: "Packets to the store are dropped",
@@ -300,6 +316,14 @@ var pathCauses = []Cause{
 		Against: "the same host answers on another connection",
 		Do:      "look at the cable, the port of the switch and the host; end the job and start without that node",
 		Source:  "tcp_info: backoff, unacked",
+	},
+	{
+		ID: "path.stale", depth: onTheSpot, Title: "A connection is dead that was open",
+		Sign:    "The job ran, was still for minutes (a checkpoint), and then hangs.",
+		For:     "a few bytes are retransmitted without an answer while the same host answers on new connections",
+		Against: "nothing of that host answers, or what is lost is long",
+		Do:      "let the firewall or NAT between keep idle connections for hours, or take it out of the way of the job",
+		Source:  "tcp_info: backoff with a short send queue",
 	},
 	{
 		ID: "path.mtu", depth: onTheSpot, Title: "Long packets vanish",

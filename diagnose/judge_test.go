@@ -93,6 +93,13 @@ func TestANodeThatAnswersIsNotLost(t *testing.T) {
 		}
 		return Judge([]scene.Scene{zero, one})[0].Why[0].Cause
 	}
+	// Few bytes take any path: the connection is dead, and new ones are not.
+	old, new := plainRank(0, "python", 1), plainRank(1, "python", 0)
+	old.Sockets[0].Info, old.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 1, LastRecv: time.Minute}, 96
+	new.At = netip.MustParseAddr("10.0.0.2")
+	if got := Judge([]scene.Scene{old, new})[0].Why[0].Cause; got != "path.stale" {
+		t.Errorf("96 bytes: %s", got)
+	}
 	// A filter of this node itself: nothing counts as sent. The other end may also take no more.
 	for window, want := range map[uint32]string{65536: "path.mtu", 100: "rank.before-init"} {
 		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
@@ -220,6 +227,24 @@ func TestARefusedStoreIsOpenUntilItsHostIsSeen(t *testing.T) {
 		a := Judge(tt.scenes)[0]
 		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause || a.Why[0].Sure != tt.sure || a.State != tt.state {
 			t.Errorf("%s: %s, %+v", tt.name, a.State, a.Why)
+		}
+	}
+}
+
+// TestAScriptWithAnAddressOfItsOwn: rank 0 runs, and listens elsewhere than its environment says.
+func TestAScriptWithAnAddressOfItsOwn(t *testing.T) {
+	s := envScene()
+	s.Stores[0].Outcome, s.Stores[0].Board = scene.Refused, nil
+	for _, tt := range []struct {
+		listens string
+		sure    verdict.Sure
+	}{{"127.0.0.1:12355", verdict.Certain}, {"", verdict.Likely}} {
+		if s.Sockets = nil; tt.listens != "" {
+			s.Sockets = []scene.Socket{{PID: 10, State: "listen", Local: netip.MustParseAddrPort(tt.listens)}}
+		}
+		a := Judge([]scene.Scene{s})[0]
+		if len(a.Why) == 0 || a.Why[0].Cause != "store.elsewhere" || a.Why[0].Sure != tt.sure || a.State != verdict.Hung {
+			t.Errorf("%q: %s %+v", tt.listens, a.State, a.Why)
 		}
 	}
 }

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
 	"launch/internal/tcpstore"
@@ -68,6 +70,26 @@ func verb(all []int, one, many string) string {
 		return one
 	}
 	return many
+}
+
+// larger finds a rank 0 that waits for more ranks than were started: torch's rank 0 of env:// counts those that have
+// reached its store, and asks every 10 ms.
+func (v *view) larger() []claim {
+	first := v.seat(0)
+	if first == nil || first.phase != counting || v.world < 2 || len(v.worlds()) > 0 {
+		return nil
+	}
+	for r := 1; r < v.world; r++ {
+		s := v.seat(r)
+		if s == nil || s.phase != keys || !v.toStore(s, func(k scene.Socket) bool {
+			return k.State == "established" && k.Info != nil && min(k.Info.LastSent, k.Info.LastRecv) > time.Second
+		}) {
+			return nil
+		}
+	}
+	return []claim{claimed("world.larger", verdict.Likely, fmt.Sprintf("all %d ranks have reached the store, and rank 0 "+
+		"waits for more: does the script give init_process_group a larger world_size than WORLD_SIZE=%[1]d?", v.world)).
+		of([]int{0}, first.node).see("WORLD_SIZE", strconv.Itoa(v.world))}
 }
 
 // twins looks for two processes with one RANK, or two torchruns with one node rank.

@@ -253,6 +253,9 @@ func (v *view) refused(addr string, nodes []*node) claim {
 		}
 		return c.see("connect "+addr, "refused")
 	}
+	if s := v.seat(0); s != nil && here != nil && s.node == here {
+		return v.hostsNone(addr, s)
+	}
 	host, _, _ := cutPort(addr)
 	seen := "refused on " + finding.Some(names(nodes))
 	ended := len(v.in(keys, mesh, group, inside, collective)) > 0
@@ -272,6 +275,20 @@ func (v *view) refused(addr string, nodes []*node) claim {
 		c.Nodes = []string{"node 0"}
 	}
 	return c.see("connect "+addr, seen)
+}
+
+// hostsNone says that rank 0 runs, and hosts no store at the address of its environment.
+func (v *view) hostsNone(addr string, s *seat) claim {
+	c := claimed("store.elsewhere", verdict.Likely, fmt.Sprintf("%s runs, and opens no store at %s, which MASTER_ADDR and "+
+		"MASTER_PORT name: does its script give init_process_group another address, or a file?", s.who(), addr)).
+		of([]int{0}, s.node).see("connect "+addr, "refused")
+	for _, k := range s.node.scene.Sockets {
+		if k.PID == s.proc.PID && k.State == "listen" {
+			c.Sure = verdict.Certain
+			c = c.see(procPath(s.proc, "net/tcp"), "rank 0 listens at "+k.Local.String())
+		}
+	}
+	return c
 }
 
 // mayStart says that a store may still open: its host was not seen, and torch takes long to import there.
