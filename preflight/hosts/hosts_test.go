@@ -201,3 +201,23 @@ func TestMPICHNeedsOtherRoom(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatMayStillCome(t *testing.T) {
+	for _, tt := range []struct {
+		answer Answer
+		why    string
+		ok     bool
+	}{
+		{Answer{Failed: "ssh: Could not resolve hostname w-0.j: Temporary failure in name resolution"},
+			"its name is not known here", true},
+		{Answer{Failed: "ssh: connect to host w-0 port 22: Connection refused"},
+			"no sshd answers there: the connection is refused", true},
+		{Answer{Failed: "u@w-0: Permission denied (publickey)."}, "", false},
+		{Answer{Late: true}, "", false},
+		{Answer{Whole: true}, "", false},
+	} {
+		if why, ok := tt.answer.MayCome(); ok != tt.ok || why != tt.why {
+			t.Errorf("%+v: %q %v, want %q %v", tt.answer, why, ok, tt.why, tt.ok)
+		}
+	}
+}

@@ -61,6 +61,31 @@ func loginRules() []loginRule {
 	}
 }
 
+// MayCome reports whether a host could not be asked for a reason that ends by itself where hosts start together, as the
+// pods of an MPIJob do: its name is not known, or nothing answers there. why is one of its words.
+func (a Answer) MayCome() (why string, ok bool) {
+	if a.Whole || a.Facts.Host != "" || a.LossWay != "" {
+		return "", false
+	}
+	if r, ok := ruleOf(a); ok && (r.id == "mpi.name" || r.id == "mpi.reach") {
+		return r.what, true
+	}
+	return "", false
+}
+
+// ruleOf returns what the words of a host mean that could not be asked.
+func ruleOf(a Answer) (loginRule, bool) {
+	text := strings.ToLower(a.Failed + "\n" + strings.Join(a.Before, "\n"))
+	for _, r := range loginRules() {
+		for has := range strings.SplitSeq(r.has, "|") {
+			if strings.Contains(text, has) {
+				return r, true
+			}
+		}
+	}
+	return loginRule{}, false
+}
+
 // reached judges whether a host could be asked, and reports it.
 func (j *judge) reached(a Answer) bool {
 	if a.Whole {
@@ -76,19 +101,13 @@ func (j *judge) reached(a Answer) bool {
 			Breaking("nothing, if it is only slow").Do("%s %s true   # how long does it take?", agent, a.Target()))
 		return false
 	}
-	text := strings.ToLower(a.Failed + "\n" + strings.Join(a.Before, "\n"))
-	for _, r := range loginRules() {
-		for has := range strings.SplitSeq(r.has, "|") {
-			if !strings.Contains(text, has) {
-				continue
-			}
-			f := finding.Failf("%s", fill(r.what, a.Name, agent)).Do("%s", fill(r.fix, a.Name, agent))
-			if close := spelling.Closest(a.Name, j.known(a.Name)); r.id == "mpi.name" && close != "" {
-				f.Fix = fmt.Sprintf("did you mean %s?", close)
-			}
-			j.add(r.id, a.Name, f.See(agent+" "+a.Target(), "%s", lastLine(strings.Join(a.Before, "\n")+"\n"+a.Failed)))
-			return false
+	if r, ok := ruleOf(a); ok {
+		f := finding.Failf("%s", fill(r.what, a.Name, agent)).Do("%s", fill(r.fix, a.Name, agent))
+		if close := spelling.Closest(a.Name, j.known(a.Name)); r.id == "mpi.name" && close != "" {
+			f.Fix = fmt.Sprintf("did you mean %s?", close)
 		}
+		j.add(r.id, a.Name, f.See(agent+" "+a.Target(), "%s", lastLine(strings.Join(a.Before, "\n")+"\n"+a.Failed)))
+		return false
 	}
 	f := finding.Failf("a shell there did not answer: does a start-up file end it?").
 		Breaking("mpirun starts its daemon by the same shell").

@@ -226,25 +226,29 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 	a.copies = newCopies()
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
 	p := &pace{began: time.Now()}
-	remote.Each(len(all)+1, askAtOnce, func(i int) {
-		if i == len(all) { // this host as the head, which may be none of them
-			own := question
-			own.Calls = nil
-			session, head := askHost(ctx, p, remote.Agent{}, "", s.Mpirun.Script(own))
-			if session != nil {
-				session.Close()
-			}
-			a.head = head.Facts
-			return
-		}
+	one := func(p *pace, i int) {
 		by := agent
 		if local[i] {
 			by = remote.Agent{}
 		}
 		a.sessions[i], a.answers[i] = askHost(ctx, p, by, all[i].Target(), s.Mpirun.Script(question))
 		a.answers[i].Host, a.answers[i].Local = all[i], local[i]
+	}
+	remote.Each(len(all)+1, askAtOnce, func(i int) {
+		if i < len(all) {
+			one(p, i)
+			return
+		}
+		own := question // this host as the head, which may be none of them
+		own.Calls = nil
+		session, head := askHost(ctx, p, remote.Agent{}, "", s.Mpirun.Script(own))
+		if session != nil {
+			session.Close()
+		}
+		a.head = head.Facts
 	})
 	a.took = time.Since(p.began)
+	s.awaitHosts(ctx, &a, one)
 	return a, nil
 }
 
