@@ -86,6 +86,7 @@ func cgroup(proc, sys fs.FS) Cgroup {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	var c Cgroup
 	c.Memory, _ = memory(sys, groups)
+	c.CPUs = cpus(sys, groups)
 	if at, v2 := groups[""]; v2 {
 		c.Pids, c.PidsUsed = lowest(sys, "fs/cgroup", at, "pids.max", "pids.current")
 	}
@@ -93,6 +94,30 @@ func cgroup(proc, sys fs.FS) Cgroup {
 		c.Pids, c.PidsUsed = lowest(sys, "fs/cgroup/pids", at, "pids.max", "pids.current")
 	}
 	return c
+}
+
+// cpus returns the lowest quota of processor time (cpu.max; version 1: cpu.cfs_quota_us), in cores; 0: none.
+func cpus(sys fs.FS, groups map[string]string) (least float64) {
+	for _, v := range []struct{ controller, root string }{{"", "fs/cgroup"}, {"cpu", "fs/cgroup/cpu"}} {
+		at, ok := groups[v.controller]
+		for ; ok; at = path.Dir(at) {
+			dir := path.Join(v.root, at)
+			f := strings.Fields(readText(sys, path.Join(dir, "cpu.max")))
+			if v.controller != "" {
+				f = strings.Fields(readText(sys, path.Join(dir, "cpu.cfs_quota_us")) + " " +
+					readText(sys, path.Join(dir, "cpu.cfs_period_us")))
+			}
+			if len(f) == 2 {
+				quota, _ := strconv.ParseFloat(f[0], 64) // "max" and -1: none
+				period, _ := strconv.ParseFloat(f[1], 64)
+				if quota > 0 && period > 0 && (least == 0 || quota/period < least) {
+					least = quota / period
+				}
+			}
+			ok = at != "/"
+		}
+	}
+	return least
 }
 
 // memory returns the limit of the memory of control groups, and what is used of it; 0: none.

@@ -50,6 +50,8 @@ type Cgroup struct {
 	Memory   int64 `json:"memory,omitempty"`    // bytes
 	Pids     int64 `json:"pids,omitempty"`      // processes and threads
 	PidsUsed int64 `json:"pids_used,omitempty"` // current number in the group with that limit
+
+	CPUs float64 `json:"cpus,omitempty"` // processor time in a second of time (quota)
 }
 
 // maxText limits the size of a text file: a hosts file of a thousand nodes is tens of kilobytes.

@@ -92,15 +92,17 @@ func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
 		{"version 2, set above", "0::/user.slice/session.scope\n", map[string]string{
 			"fs/cgroup/user.slice/session.scope/memory.max": "max\n", "fs/cgroup/user.slice/memory.max": "4294967296\n",
 			"fs/cgroup/user.slice/session.scope/pids.max": "500\n", "fs/cgroup/user.slice/session.scope/pids.current": "20\n",
-			"fs/cgroup/user.slice/pids.max": "9000\n", "fs/cgroup/user.slice/pids.current": "700\n"},
-			Cgroup{Memory: 4 << 30, Pids: 500, PidsUsed: 20}},
+			"fs/cgroup/user.slice/pids.max": "9000\n", "fs/cgroup/user.slice/pids.current": "700\n",
+			"fs/cgroup/user.slice/session.scope/cpu.max": "max 100000\n", "fs/cgroup/user.slice/cpu.max": "50000 100000\n"},
+			Cgroup{Memory: 4 << 30, Pids: 500, PidsUsed: 20, CPUs: 0.5}},
 		{"version 2, a container's own root", "0::/\n", map[string]string{"fs/cgroup/memory.max": "1073741824\n",
 			"fs/cgroup/pids.max": "max\n"}, Cgroup{Memory: 1 << 30}},
 		{"version 1, the host's path in a container", "4:memory:/docker/abc\n3:cpu,pids:/docker/abc\n0::/docker/abc\n",
 			map[string]string{
 				"fs/cgroup/memory/memory.limit_in_bytes": "2147483648\n", "fs/cgroup/pids/pids.max": "100\n",
-				"fs/cgroup/pids/pids.current": "7\n"},
-			Cgroup{Memory: 2 << 30, Pids: 100, PidsUsed: 7}},
+				"fs/cgroup/pids/pids.current": "7\n", "fs/cgroup/cpu/cpu.cfs_quota_us": "1000\n",
+				"fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"},
+			Cgroup{Memory: 2 << 30, Pids: 100, PidsUsed: 7, CPUs: 0.01}},
 		{"version 1, none", "4:memory:/\n", map[string]string{
 			"fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, Cgroup{}},
 		{"nothing", "", nil, Cgroup{}},

@@ -70,6 +70,8 @@ func systemFaults() []fault {
 			want:   []string{"storage.space"}},
 		{name: "the working directory is gone", runs: true,
 			inject: prepare(`mkdir "$0/gone"`, `cd "$0/gone"`, `rmdir "$0/gone"`), want: []string{"storage.space"}},
+		{name: "a tenth of a core", runs: true, inject: group("cpu", "cpu.cfs_quota_us", "10000"),
+			want: []string{"limits.cpu"}},
 		{name: "40 processes at most", runs: true, inject: group("pids", "pids.max", "40"), want: []string{"limits.pids"}},
 		{name: "300 MiB of memory", runs: true, inject: group("memory", "memory.limit_in_bytes", "314572800"),
 			want: []string{"limits.memory"}},

@@ -363,6 +363,14 @@ func (b blamed) common() edge {
 			best = e
 		}
 	}
+	if best.call.Cause == sidechannel.Dropped { // an error that a kernel or a router gave says more than no answer
+		for _, e := range b.edges {
+			switch e.call.Cause {
+			case sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
+				return e
+			}
+		}
+	}
 	return best
 }
 

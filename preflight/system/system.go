@@ -31,6 +31,11 @@ func systemChecks() []preflight.Check {
 		Doc: "The kernel kills a process whose group is at its limit, without a message, and the others wait for it.",
 		Run: preflight.One(memory),
 	}, {
+		ID: "limits.cpu", Title: "the control group grants processor time to the job",
+		Doc: "A group with a quota stands still for the rest of each tenth of a second. The node answers late, and looks " +
+			"like one that is not reached.",
+		Run: preflight.One(processor),
+	}, {
 		ID: "port.ephemeral", Title: "no outgoing connection takes a port that the user chose for the job",
 		Doc: "The kernel gives outgoing connections the ports of a range (net.ipv4.ip_local_port_range). A fixed port in " +
 			"that range may be in use when the job needs it.",
@@ -107,6 +112,29 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 			preflight.InSlurm:      "sbatch --mem=0   # takes all memory of the node",
 			preflight.InSystemd:    "MemoryMax=infinity in the unit's [Service]",
 			preflight.InShell:      "raise memory.max of this group, or start the job outside it",
+		}))
+}
+
+func processor(_ context.Context, in preflight.Input) finding.Finding {
+	quota := in.Node.System.Cgroup.CPUs
+	ranks := localRanks(in)
+	need := float64(ranks) * in.Threshold("limits.cpu")
+	switch {
+	case quota == 0 && in.Node.System.Procs == 0:
+		return finding.Skipf("could not tell: the control group could not be read")
+	case quota == 0:
+		return finding.Passf("no quota")
+	case quota >= need:
+		return finding.Passf("%.3g cores for %d of the job's processes", quota, ranks)
+	}
+	return finding.Warnf("the control group grants %.3g cores to all processes, %d of the job need at least %.3g", quota,
+		ranks, need).See("cpu.max", "%.3g cores", quota).
+		Breaking("this node starts many times as slowly as the others, which wait for it or take it for lost").
+		Do("%s", in.Remedy(map[preflight.Place]string{
+			preflight.InKubernetes: "raise resources.limits.cpu of the container, or leave it out",
+			preflight.InContainer:  fmt.Sprintf("docker run --cpus=%d …   # or no --cpus", ranks),
+			preflight.InSystemd:    "CPUQuota= in the unit's [Service]",
+			preflight.InShell:      "raise cpu.max of this group, or start the job outside it",
 		}))
 }
 

@@ -72,10 +72,28 @@ func TestMemoryOfTheGroup(t *testing.T) {
 	}
 }
 
+func TestProcessorTimeOfTheGroup(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		in   preflight.Input
+		want string
+	}{
+		{"no quota", granted(fabric.System{}), "ok no quota"},
+		{"enough", granted(fabric.System{Cgroup: fabric.Cgroup{CPUs: 4}}), "ok 4 cores for 8"},
+		{"a hundredth", granted(fabric.System{Cgroup: fabric.Cgroup{CPUs: 0.01}}),
+			"warn the control group grants 0.01 cores to all processes, 8 of the job need at least 2"},
+		{"not known", checktest.Four(), "skip could not tell"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.cpu", tt.in), tt.want)
+		})
+	}
+}
+
 func TestTheStanzaFitsWhereWeAre(t *testing.T) {
 	tight := func(kind string, env ...string) preflight.Input {
 		in := checktest.Env(checktest.GPUs(granted(fabric.System{Procs: 4096,
-			Cgroup: fabric.Cgroup{Pids: 100, Memory: 1 << 20}}), 8), env...)
+			Cgroup: fabric.Cgroup{Pids: 100, Memory: 1 << 20, CPUs: 0.1}}), 8), env...)
 		in.Node.Container.Kind = kind
 		in.Node.Limits = fabric.Limits{Memlock: 65536, Nofile: 10, NofileKnown: true, Shm: 1 << 20, ShmSize: 64 << 20}
 		in.Node.HCAs = []fabric.HCA{{Name: "mlx5_0", Ports: []fabric.Port{{Num: 1, State: 4}}}}
@@ -88,7 +106,8 @@ func TestTheStanzaFitsWhereWeAre(t *testing.T) {
 	}{
 		{"Kubernetes", tight("kubernetes", "SLURM_JOB_ID", "7"),
 			map[string]string{"limits.memlock": "IPC_LOCK", "shm.size": "emptyDir: {medium: Memory, sizeLimit: 8Gi}",
-				"limits.pids": "podPidsLimit", "limits.memory": "resources.limits.memory"}},
+				"limits.pids": "podPidsLimit", "limits.memory": "resources.limits.memory",
+				"limits.cpu": "resources.limits.cpu"}},
 		{"Docker", tight("docker"), map[string]string{"limits.memlock": "docker run --ulimit memlock=-1:-1",
 			"limits.nofile": "--ulimit nofile=65536", "shm.size": "--shm-size=8g", "limits.pids": "--pids-limit",
 			"limits.memory": "--memory="}},

@@ -40,6 +40,9 @@ func All() []Threshold {
 			Doc: "age up to which a fault in the kernel log counts; the log does not show a later reset"},
 		{Name: "dns.reverse", Unit: Seconds, Default: 1,
 			Doc: "time to look up the name of this node's address, on node 0"},
+		// An import of torch takes three seconds of a core.
+		{Name: "limits.cpu", Unit: Number, Default: 0.25,
+			Doc: "cores that the control group must grant for each process of this node"},
 		// One rank registers up to this much with the HCA: NCCL has up to 32 channels with about 5 MB of buffers in
 		// each of two directions, and as much again for trees (src/include/channel.h, NCCL_BUFFSIZE 4 MiB, LL and LL128
 		// buffers). The kernel's own default is 8 MiB, formerly 64 KiB (include/uapi/linux/resource.h).
