@@ -280,8 +280,8 @@ func (l Line) genv(e *Exec, vars []setting.Var) {
 	e.Argv = slices.Insert(e.Argv, l.Starts[0], words...)
 }
 
-// OnHosts returns the words of a line with other hosts, each perhaps with ":slots", in place of its own. Intel's mpiexec
-// takes one number for all hosts: that of the first.
+// OnHosts returns the words of a line with other hosts, each perhaps with ":slots", in place of its own. Intel's
+// mpiexec takes one number for all hosts: that of the first.
 func (l Line) OnHosts(hosts []string) []string {
 	argv := slices.Clone(l.Argv)
 	var each []string

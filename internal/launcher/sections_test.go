@@ -20,8 +20,8 @@ func TestInSections(t *testing.T) {
 		{"mpich", "mpiexec -n 3 -f h -genv A b -env C=d -bind-to core ./p -n 4",
 			"mpiexec -f h -genv A b -env C=d -bind-to core -n 2 -env NCCL_IB_HCA mlx5_0 ./p -n 4 : " +
 				"-env C=d -n 1 -env NCCL_IB_HCA =mlx5_1:1 ./p -n 4"},
-		{"intel", "mpiexec -n 3 -machinefile h -genv A b ./p", "mpiexec -genv A b -n 2 -host a -env NCCL_IB_HCA mlx5_0 ./p : " +
-			"-n 1 -host u@b -env NCCL_IB_HCA =mlx5_1:1 ./p"},
+		{"intel", "mpiexec -n 3 -machinefile h -genv A b ./p", "mpiexec -genv A b -n 2 -host a " +
+			"-env NCCL_IB_HCA mlx5_0 ./p : -n 1 -host u@b -env NCCL_IB_HCA =mlx5_1:1 ./p"},
 	} {
 		line, err := Parse(strings.Fields(c.line), "")
 		if err != nil {
