@@ -59,7 +59,7 @@ func up(t *testing.T, n int, env ...string) *lab {
 	return l
 }
 
-// image makes an image of links and empty folders.
+// image makes an image of links, empty folders and what ssh reads.
 func (l *lab) image(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -73,9 +73,20 @@ func (l *lab) image(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	users := []byte("root:x:0:0:root:/root:/bin/sh\n")
-	if err := os.WriteFile(filepath.Join(dir, "etc/passwd"), users, 0o644); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, "etc/ssh"), 0o755); err != nil {
 		t.Fatal(err)
+	}
+	for file, text := range map[string]string{
+		"etc/passwd": "root:x:0:0:root:/root:/bin/sh\nsshd:x:101:65534::/run/sshd:/usr/sbin/nologin\n",
+		// The images of mpi-operator's examples have it: each worker makes a host key of its own.
+		"etc/ssh/ssh_config": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, err := exec.Command("cp", "-a", "/etc/alternatives", filepath.Join(dir, "etc")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out) // mpirun is a link into it
 	}
 	if out, err := exec.Command("./mkimage.sh", image, dir, "/bin/sh").CombinedOutput(); err != nil {
 		t.Fatalf("mkimage.sh: %v\n%s", err, out)

@@ -35,13 +35,19 @@ func at(o object, names ...string) object {
 
 // setEnv sets a variable of a container.
 func setEnv(c object, name, value string) {
-	for _, v := range c["env"].([]any) {
+	for _, v := range list(c["env"]) {
 		if v := v.(object); v["name"] == name {
 			v["value"] = value
 			return
 		}
 	}
-	c["env"] = append(c["env"].([]any), object{"name": name, "value": value})
+	c["env"] = append(list(c["env"]), object{"name": name, "value": value})
+}
+
+// list returns a field of an object as a list; nil is an empty one.
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
 }
 
 // manifest returns k8s/train.yaml with components for this lab: another name, n pods, this machine's programs, and
@@ -108,17 +114,26 @@ func (l *lab) adapt(w work, name string, n int) {
 	pod["subdomain"] = name
 	pod["securityContext"] = object{}
 	pod["terminationGracePeriodSeconds"] = 5
-	c := w.container
+	setEnv(w.container, "LAUNCH_NNODES", strconv.Itoa(n))
+	w.container["args"] = l.step(name)
+	l.show(pod, w.container)
+}
+
+// step returns the line of step.py, whose ranks write to a folder of this name.
+func (l *lab) step(name string) []any {
+	return []any{"torchrun", "--nproc_per_node=1", l.root + "/lab/k8s/testdata/step.py", l.out + "/" + name}
+}
+
+// show gives a container of a pod the programs of this machine.
+func (l *lab) show(pod, c object) {
 	c["image"], c["imagePullPolicy"], c["securityContext"] = image, "Never", object{}
-	setEnv(c, "LAUNCH_NNODES", strconv.Itoa(n))
 	setEnv(c, "PATH", l.venv+"/bin:"+l.root+"/bin:/usr/bin:/usr/sbin")
 	setEnv(c, "OMP_NUM_THREADS", "1")
-	c["args"] = []any{"torchrun", "--nproc_per_node=1", l.root + "/lab/k8s/testdata/step.py", l.out + "/" + name}
 	dirs := []string{"/usr", l.venv, l.python, l.root, l.out}
 	slices.Sort(dirs)
 	for i, dir := range slices.Compact(dirs) {
 		v := fmt.Sprintf("host-%d", i)
-		pod["volumes"] = append(pod["volumes"].([]any), object{"name": v, "hostPath": object{"path": dir}})
-		c["volumeMounts"] = append(c["volumeMounts"].([]any), object{"name": v, "mountPath": dir})
+		pod["volumes"] = append(list(pod["volumes"]), object{"name": v, "hostPath": object{"path": dir}})
+		c["volumeMounts"] = append(list(c["volumeMounts"]), object{"name": v, "mountPath": dir})
 	}
 }
