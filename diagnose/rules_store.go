@@ -279,8 +279,8 @@ func (v *view) refused(addr string, nodes []*node) claim {
 
 // hostsNone says that rank 0 runs, and hosts no store at the address of its environment.
 func (v *view) hostsNone(addr string, s *seat) claim {
-	c := claimed("store.elsewhere", verdict.Likely, fmt.Sprintf("%s runs, and opens no store at %s, which MASTER_ADDR and "+
-		"MASTER_PORT name: does its script give init_process_group another address, or a file?", s.who(), addr)).
+	c := claimed("store.elsewhere", verdict.Likely, fmt.Sprintf("%s runs, and opens no store at %s, which MASTER_ADDR "+
+		"and MASTER_PORT name: does its script give init_process_group another address, or a file?", s.who(), addr)).
 		of([]int{0}, s.node).see("connect "+addr, "refused")
 	for _, k := range s.node.scene.Sockets {
 		if k.PID == s.proc.PID && k.State == "listen" {
