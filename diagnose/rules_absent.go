@@ -342,6 +342,10 @@ func (v *view) elsewhere(s *seat) claim {
 
 // seeing adds where a rank is and what it does.
 func (v *view) seeing(c claim, s *seat) claim {
+	if what, do := blocked(s.proc); what != "" && c.Cause != "rank.working" {
+		c.what += ": " + what
+		c.Do = do
+	}
 	if m := mainStack(s.proc); m != nil {
 		c = c.see("py-spy", seatName(s)+" at "+line(m))
 	} else if s.proc.Wchan != "" {

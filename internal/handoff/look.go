@@ -98,6 +98,10 @@ func runnable(path string) error {
 		return fmt.Errorf("%q is not a regular file (%s): %w", path, info.Mode().Type(), ErrNotExecutable)
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS); err != nil {
+		var st unix.Statfs_t
+		if unix.Statfs(path, &st) == nil && st.Flags&unix.ST_NOEXEC != 0 {
+			return fmt.Errorf("%q is on a file system that is mounted noexec (findmnt -T %[1]s): %w", path, ErrNotExecutable)
+		}
 		return fmt.Errorf("%q has mode %s and may not be executed here (%v): %w",
 			path, info.Mode(), err, ErrNotExecutable)
 	}

@@ -9,6 +9,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func write(t *testing.T, path, content string, mode os.FileMode) {
@@ -155,4 +157,17 @@ func FuzzUnfit(f *testing.F) {
 			t.Errorf("more than a line: %q", why)
 		}
 	})
+}
+
+func TestAProgramOnAFileSystemWithoutExec(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", unix.MS_NOEXEC, ""); err != nil {
+		t.Skipf("needs root, to mount: %v", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	file := filepath.Join(dir, "run.sh")
+	write(t, file, "#!/bin/sh\n", 0o755)
+	if err := runnable(file); !errors.Is(err, ErrNotExecutable) || !strings.Contains(err.Error(), "mounted noexec") {
+		t.Errorf("%v", err)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -108,8 +109,15 @@ func (b *blamed) add(p Place, what string) {
 // is returns a statement about the node of a place.
 func (p Place) is(what string) string { return fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, what) }
 
-// failure is the statement about a command that ended with a status other than 0.
-func failure(status int) string { return fmt.Sprintf("failed: its command ended with %d", status) }
+// failure is the statement about a command that ended with a status other than 0. A shell's status of a signal N is
+// 128+N.
+func failure(status int) string {
+	what := fmt.Sprintf("failed: its command ended with %d", status)
+	if n := status - 128; n > 0 && n < 32 {
+		what += fmt.Sprintf(" (%s)", syscall.Signal(n))
+	}
+	return what
+}
 
 // waited returns whether the nodes that are gone have had their time to come back.
 func (r *roll) waited(now time.Time) bool { return !r.ended.IsZero() && now.Sub(r.ended) >= endGrace }
