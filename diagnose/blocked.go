@@ -21,7 +21,7 @@ func blocked(p *scene.Proc) (what, do string) {
 	case name == "read" && fd == 0:
 		return "it waits for input", "start the command with </dev/null, or give its script an answer beforehand"
 	case name == "write" && (fd == 1 || fd == 2):
-		return "nobody takes what it prints", "look at the program that reads its output: is it stopped, or its disk full?"
+		return "no program reads its output", "look at the program that reads its output: is it stopped, or its disk full?"
 	case name == "flock" || name == "fcntl":
 		if file == "" {
 			return "it waits for a lock on a file", "see who has it: lslocks"

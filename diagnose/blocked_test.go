@@ -15,7 +15,7 @@ func TestWhatTheKernelMakesARankWaitFor(t *testing.T) {
 		want string
 	}{
 		{"read", 0, "does not move: it waits for input"},
-		{"write", 1, "does not move: nobody takes what it prints"},
+		{"write", 1, "does not move: no program reads its output"},
 		{"flock", 9, "does not move: it waits for a lock on /tmp/cache.lock"},
 		{"fcntl", 3, "does not move: it waits for a lock on a file"},
 		{"read", 5, "does not move"},

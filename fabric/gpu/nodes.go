@@ -23,8 +23,8 @@ type Closed struct {
 // uvmNode is the node of unified memory, without which cuInit fails.
 const uvmNode = "nvidia-uvm"
 
-// graphicsMajor is the major number of /dev/nvidiaN in the kernel's admin-guide/devices.txt; nvidia-uvm has one that
-// /proc/devices tells.
+// graphicsMajor is the major number of /dev/nvidiaN in the kernel's admin-guide/devices.txt; that of nvidia-uvm
+// is in /proc/devices.
 const graphicsMajor = 195
 
 // closed looks at the nodes of the devices and at nvidia-uvm. A node that is missing proves nothing: the driver's
@@ -46,8 +46,8 @@ func closed(proc, dev fs.FS, devices []GPU) (out []Closed) {
 	return out
 }
 
-// unusable returns why a process of this user cannot open a node for reading and writing; "": it can, as far as its
-// inode tells. The node itself is not opened: a GPU that does not answer would hold this process.
+// unusable returns why a process of this user cannot open a node for reading and writing; "": it can, by its
+// inode. The node itself is not opened: a GPU that does not answer would hold this process.
 func unusable(dev fs.FS, name string, major uint32) string {
 	info, err := fs.Stat(dev, name)
 	if err != nil {

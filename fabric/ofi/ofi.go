@@ -28,7 +28,7 @@ type Programs struct{ Info, PingPong string }
 // folders are where installers put the programs when PATH does not have them: the EFA installer's own.
 var folders = []string{"/opt/amazon/efa/bin"}
 
-// Find returns the programs that come with a libfabric: in bin beside its lib, in PATH, or where an installer puts
+// Find returns the programs that come with a libfabric: in bin next to its lib, in PATH, or where an installer puts
 // them. false: one of them is missing.
 func Find(library string, lookPath func(string) (string, error)) (p Programs, ok bool) {
 	in := slices.Clone(folders)

@@ -40,7 +40,7 @@ func (r *resolver) role() error {
 	f := r.in.Flags
 	if f.Role.V == autoRole {
 		if !r.sched.role.Set {
-			return claim(f.Role).refuse("--role prefill", "no scheduler tells this node's role; in a pod of a JobSet "+
+			return claim(f.Role).refuse("--role prefill", "no scheduler gives this node a role; in a pod of a JobSet "+
 				"REPLICATED_JOB_NAME does, from an annotation")
 		}
 		f.Role = setting.Value[string](r.sched.role)

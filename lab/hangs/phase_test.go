@@ -57,7 +57,7 @@ func (b *bed) missing(at string) string {
 		if lines := b.lines(rank); len(lines) > 0 {
 			last = lines[len(lines)-1]
 		}
-		// init_process_group of NCCL meets nobody: the first collective does.
+		// init_process_group of NCCL connects to no other rank: the first collective does.
 		met := backend() == "nccl" && phase == "init" && last == "joined"
 		if !strings.HasPrefix(last, phase) && !met {
 			return fmt.Sprintf("rank %d is at %q, not at %q", rank, last, phase)

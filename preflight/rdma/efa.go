@@ -82,7 +82,7 @@ func tryEFA(ctx context.Context, programs ofi.Programs, domains []string) []trie
 	return all
 }
 
-// judgeEFA tells adapters that fail from those that had no time.
+// judgeEFA distinguishes adapters that fail from those that had no time.
 func judgeEFA(of int, all []triedEFA) []finding.Finding {
 	var failed, late, good []triedEFA
 	for _, t := range all {
