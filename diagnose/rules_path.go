@@ -174,7 +174,7 @@ func waitsForAck(k scene.Socket) bool {
 	return k.Info.Unacked > 0 || k.SendQ > 0 && uint64(k.Info.Window) >= uint64(k.SendQ)
 }
 
-// everywhere is the length of a segment that all paths take, in bytes (RFC 879).
+// everywhere is internal/process.Everywhere, bytes: a judge takes no package that asks the kernel.
 const everywhere = 536
 
 // path judges one connection that is stuck.
@@ -187,12 +187,13 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	since := n.scene.Taken.Add(-max(k.Info.LastRecv, 0))
 	seen := fmt.Sprintf("%s to %s: backoff %d, %d unacknowledged, send queue %d", k.Local, k.Remote, k.Info.Backoff,
 		k.Info.Unacked, k.SendQ)
-	if v.answers(n, k.Local.Addr().Unmap(), remote) && k.SendQ > 0 && k.SendQ <= everywhere {
+	answers := v.answers(n, k.Local.Addr().Unmap(), remote)
+	if answers && k.SendQ > 0 && k.SendQ <= everywhere {
 		return claimed("path.stale", verdict.Certain, fmt.Sprintf("a connection from %s to %s that is open gets no answer "+
 			"any more, not even to %d bytes, and new ones are answered: a firewall or a NAT between has forgotten it", n.name,
 			where, k.SendQ)).of(nil, n, other).see("tcp_info", seen).since(since)
 	}
-	if v.answers(n, k.Local.Addr().Unmap(), remote) {
+	if answers {
 		return claimed("path.mtu", verdict.Certain, fmt.Sprintf(
 			"long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than the interface's",
 			n.name, where)).of(nil, n, other).see("tcp_info", seen).since(since)

@@ -100,8 +100,10 @@ func cgroup(proc, sys fs.FS) Cgroup {
 func cpus(sys fs.FS, groups map[string]string) (least float64) {
 	for _, v := range []struct{ controller, root string }{{"", "fs/cgroup"}, {"cpu", "fs/cgroup/cpu"}} {
 		at, ok := groups[v.controller]
-		for ; ok; at = path.Dir(at) {
-			dir := path.Join(v.root, at)
+		if !ok {
+			continue
+		}
+		for _, dir := range groupsFrom(v.root, at) {
 			f := strings.Fields(readText(sys, path.Join(dir, "cpu.max")))
 			if v.controller != "" {
 				f = strings.Fields(readText(sys, path.Join(dir, "cpu.cfs_quota_us")) + " " +
@@ -114,7 +116,6 @@ func cpus(sys fs.FS, groups map[string]string) (least float64) {
 					least = quota / period
 				}
 			}
-			ok = at != "/"
 		}
 	}
 	return least
@@ -190,16 +191,24 @@ func lowest(sys fs.FS, root, at, limit, used string) (least, uses int64) {
 		}
 		return n
 	}
-	for ; ; at = path.Dir(at) {
-		dir := path.Join(root, at)
+	for _, dir := range groupsFrom(root, at) {
 		if n := number(path.Join(dir, limit)); n > 0 && (least == 0 || n < least) {
 			least, uses = n, 0
 			if used != "" {
 				uses = number(path.Join(dir, used))
 			}
 		}
+	}
+	return least, uses
+}
+
+// groupsFrom returns the folders of a control group and of the groups above it.
+func groupsFrom(root, at string) (dirs []string) {
+	for {
+		dirs = append(dirs, path.Join(root, at))
 		if at == "/" {
-			return least, uses
+			return dirs
 		}
+		at = path.Dir(at)
 	}
 }

@@ -62,7 +62,7 @@ func loginRules() []loginRule {
 }
 
 // MayCome reports whether a host could not be asked for a reason that ends by itself where hosts start together, as the
-// pods of an MPIJob do: its name is not known, or nothing answers there. why is one of its words.
+// pods of an MPIJob do: its name is not known, or nothing answers there. why says which.
 func (a Answer) MayCome() (why string, ok bool) {
 	if a.Whole || a.Facts.Host != "" || a.LossWay != "" {
 		return "", false

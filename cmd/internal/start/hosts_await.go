@@ -9,7 +9,7 @@ import (
 	"launch/internal/finding"
 )
 
-// comePoll is the pause between two questions to hosts that may still come.
+// comePoll is the pause between two questions to hosts that may still start.
 const comePoll = time.Second
 
 // awaitHosts asks again the hosts that are not there, where they are pods that start together with this one. one asks a
@@ -43,10 +43,11 @@ func (s *Start) awaitHosts(ctx context.Context, a *asked, one func(p *pace, i in
 		}
 		p := &pace{began: time.Now()}
 		remote.Each(len(missing), askAtOnce, func(k int) {
-			if i := missing[k]; a.sessions[i] != nil {
+			i := missing[k]
+			if a.sessions[i] != nil {
 				a.sessions[i].Close()
 			}
-			one(p, missing[k])
+			one(p, i)
 		})
 	}
 }
