@@ -183,7 +183,7 @@ func (d *doctor) watches(ctx context.Context) bool {
 		return n.Rank >= w.Rank || !n.Addr.IsValid() // one that has left has no address
 	})
 	slices.SortFunc(before, func(a, b rendezvous.Partner) int { return a.Rank - b.Rank })
-	return !slices.ContainsFunc(before, func(n rendezvous.Partner) bool {
+	lower := slices.ContainsFunc(before, func(n rendezvous.Partner) bool {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 		defer cancel()
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", netip.AddrPortFrom(n.Addr, uint16(n.Peer)).String())
@@ -192,12 +192,17 @@ func (d *doctor) watches(ctx context.Context) bool {
 		}
 		return err == nil
 	})
+	return !lower && ctx.Err() == nil // a call that the run's end cuts short says nothing of its node
 }
 
 // consult asks the other nodes what they see. A node that does not answer is a gap of the first scene.
 func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 	ctx, cancel := context.WithTimeout(ctx, consultBudget)
 	defer cancel()
+	w := d.world.Load() // it goes with the run, perhaps while the nodes are asked
+	if w == nil {
+		return nil
+	}
 	nodes := d.others(ctx)
 	silent := scene.Scene{Schema: scene.Schema, Host: d.p.spec.Self.Host}
 	if more := len(nodes) - maxConsulted; more > 0 {
@@ -214,11 +219,11 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 			defer mu.Unlock()
 			// A node that has left has no address. One that refuses is there, and its companion is not.
 			if !n.Addr.IsValid() || sidechannel.CauseOf(err) == sidechannel.Refused {
-				silent.Ended = append(silent.Ended, scene.Ended{Name: n.Name, Rank: n.Rank, Port: d.world.Load().Master.Port})
+				silent.Ended = append(silent.Ended, scene.Ended{Name: n.Name, Rank: n.Rank, Port: w.Master.Port})
 				return
 			}
 			if sidechannel.CauseOf(err) == sidechannel.Silent {
-				silent.Unheard = append(silent.Unheard, scene.Ended{Name: n.Name, Rank: n.Rank, Port: d.world.Load().Master.Port})
+				silent.Unheard = append(silent.Unheard, scene.Ended{Name: n.Name, Rank: n.Rank, Port: w.Master.Port})
 			}
 			if err != nil {
 				silent.Gaps = append(silent.Gaps, scene.Gap{What: n.Name + " (node rank " + fmt.Sprint(n.Rank) + ")",

@@ -145,11 +145,14 @@ func TestHangAfter0LooksAtNothing(t *testing.T) {
 	}
 	for _, tt := range cases {
 		d, _ := nodeOf(t, "", lo)
-		d.taken, d.known, d.p.launch, d.p.spec.HangAfter = time.Time{}, []rendezvous.Partner{}, cmd.Process.Pid, tt.after
+		d.taken, d.p.launch = time.Time{}, cmd.Process.Pid
 		d.begin(ctx, &rendezvous.World{Rank: tt.rank, Self: rendezvous.Member{Addr: lo}})
 		d.mu.Lock()
 		d.known = append([]rendezvous.Partner{}, tt.others...) // no store is asked
 		d.mu.Unlock()
+		if tt.after > 0 {
+			d.p.wg.Go(func() { d.watchStart(ctx, tt.after) }) // as begin would, before the others are known
+		}
 		all = append(all, d)
 	}
 	for end := time.Now().Add(30 * time.Second); !all[0].looked() || !all[3].looked(); time.Sleep(50 * time.Millisecond) {
