@@ -103,7 +103,10 @@ func (r *resolver) sharedName(s Store) bool {
 	if name == p.Name || s.Host == r.sched.host.V || domain != "" && short(domain) == p.Service {
 		return false
 	}
-	base, _, _ := p.numbered()
+	base, number, _ := p.numbered()
+	if r.job.Index.From.Name == completionIndex && number != r.own[completionIndex] {
+		return false // a variable that this pod, which no Indexed Job named, has from elsewhere
+	}
 	other, _, numbered := (&Pod{Name: name}).numbered()
 	return !numbered || other != base && domain == ""
 }

@@ -137,7 +137,8 @@ func TestANameOfAllPodsIsShared(t *testing.T) {
 		{full, "train-1.train", []string{index}, false},
 		{full, "other-0-0.train", []string{index}, false},
 		{full, "10.0.0.7", []string{index}, false},
-		{"trainer-b", "trainers", nil, false}, // ranks by arrival: as anywhere
+		{"gpu-07", "gpu-03", []string{"JOB_COMPLETION_INDEX=0"}, false}, // a variable from elsewhere
+		{"trainer-b", "trainers", nil, false},                           // ranks by arrival: as anywhere
 		{"mnist-worker-0", "mnist-master-0", []string{"MASTER_ADDR=mnist-master-0", "RANK=1"}, false},
 	} {
 		in := inPod(tc.full, "torchrun t.py", append(tc.env, "LAUNCH_NNODES=3", "LAUNCH_STORE="+tc.store)...)

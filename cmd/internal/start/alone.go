@@ -38,6 +38,11 @@ func (s *Start) alone() string {
 		return text + fmt.Sprintf("%s %s is the address of each machine itself, and serves only nodes on this machine. "+
 			"If there are several machines, name one of them on all: --store HOST", s.Job.Store.From.Name, at.Host)
 	}
+	if at.Shared {
+		return text + fmt.Sprintf("this node hosts the store of %s, the name of a Service, as its %s is 0. Other pods "+
+			"whose %[2]s is 0, too, host one of their own: then name one pod on all, --store POD.SERVICE, and unset it",
+			at.Host, s.Job.Index.From.Name)
+	}
 	text += fmt.Sprintf("this node hosts the store at %s. Check that all nodes have the same %s: a line with "+
 		"$(hostname) names another host on each", strings.Join(place.Endpoints, ", "), s.Job.Store.From.Name)
 	if i, _ := s.Node.InterfaceOf(place.Serve[0].Addr()); i.Kind == "veth" && ownNetwork(s.Node) {

@@ -164,10 +164,14 @@ func podFix(p job.Pod, j job.Job, err error, code int) string {
 
 // count returns where the number of nodes comes from, and what it must be the same as.
 func count(p job.Pod, j job.Job) string {
-	from := cmp.Or(j.Nodes.From.Name, "the number of nodes")
+	from, twins := cmp.Or(j.Nodes.From.Name, "the number of nodes"), ""
+	if j.Store.V.Shared && j.Index.V == 0 {
+		twins = fmt.Sprintf("\nis %s 0 in other pods, too (one Job each)? Then unset it, and --store POD.SERVICE names one "+
+			"of them", j.Index.From.Name)
+	}
 	if p.Owner == "" {
-		return fmt.Sprintf("%s is %d: are there as many pods?", from, j.Nodes.V)
+		return fmt.Sprintf("%s is %d: are there as many pods?%s", from, j.Nodes.V, twins)
 	}
 	return fmt.Sprintf("kubectl get %s -o yaml   # %s is %d: are there as many pods, all at once "+
-		"(of a Job: completions and parallelism)?", p.Owner, from, j.Nodes.V)
+		"(of a Job: completions and parallelism)?%s", p.Owner, from, j.Nodes.V, twins)
 }

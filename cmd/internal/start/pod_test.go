@@ -43,6 +43,11 @@ func TestPodsRemediesSpeakKubernetes(t *testing.T) {
 			}
 		}
 	}
+	j.Store.V.Shared, j.Index.From.Name = true, "JOB_COMPLETION_INDEX"
+	alone := podFix(p, j, exit.Errorf(exit.Missing, "only 1 of 4 nodes joined"), exit.Missing)
+	if want := "JOB_COMPLETION_INDEX 0 in other pods"; !strings.Contains(alone, want) {
+		t.Errorf("a pod that hosts the store for its index: %q does not contain %q", alone, want)
+	}
 	host := podFix(job.Pod{Name: "node-a"}, j, &storeaddr.NameError{Host: "train-0.train"}, exit.Unreachable)
 	if !strings.Contains(host, "ClusterFirstWithHostNet") {
 		t.Errorf("a pod of the host's network: %q", host)
