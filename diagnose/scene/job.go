@@ -2,8 +2,10 @@ package scene
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // maxProcs is how many processes of jobs are looked at closely, ranks and agents first.
@@ -106,9 +108,13 @@ func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
 	return slices.DeleteFunc(all, func(p *seen) bool { return !want[links.find(strconv.Itoa(p.pid))] }), nil
 }
 
-// watched returns the process of which a companion has the pidfd, its first descriptor after the
-// standard ones; 0: not readable.
+// watched returns the process of which a companion has the pidfd, or the folder in /proc, its first descriptor after
+// the standard ones; 0: not readable.
 func watched(companion int) int {
+	if at, err := os.Readlink(procPath(companion, "fd/3")); err == nil && strings.HasPrefix(at, "/proc/") {
+		pid, _ := strconv.Atoi(strings.TrimPrefix(at, "/proc/"))
+		return pid
+	}
 	b, _ := readFile(procPath(companion, "fdinfo/3"))
 	return int(field(b, "Pid"))
 }

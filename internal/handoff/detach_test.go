@@ -93,7 +93,7 @@ func TestCompanionIsNoChildOfTheCommand(t *testing.T) {
 // pidfdKind is what /proc/self/fd calls a pidfd; it depends on the kernel.
 func pidfdKind(t *testing.T) string {
 	t.Helper()
-	f, err := SelfPidfd()
+	f, err := Open(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func waitGone(t *testing.T, pid int) {
 	defer f.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := WaitPidfd(ctx, f); err != nil {
+	if err := Wait(ctx, f); err != nil {
 		t.Fatalf("process %d: %v", pid, err)
 	}
 }
@@ -151,8 +151,8 @@ func TestCompanionSeesTheCommandEndAndNotTheExec(t *testing.T) {
 	}
 }
 
-func TestWaitPidfdEndsWithItsContext(t *testing.T) {
-	f, err := SelfPidfd()
+func TestWaitEndsWithItsContext(t *testing.T) {
+	f, err := Open(os.Getpid())
 	if errors.Is(err, errors.ErrUnsupported) {
 		t.Skip(err)
 	}
@@ -163,10 +163,10 @@ func TestWaitPidfdEndsWithItsContext(t *testing.T) {
 	why := errors.New("stopped by the test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(10*time.Millisecond, func() { cancel(why) })
-	if err := WaitPidfd(ctx, f); !errors.Is(err, why) {
+	if err := Wait(ctx, f); !errors.Is(err, why) {
 		t.Errorf("got %v, want %v", err, why)
 	}
-	if err := WaitPidfd(ctx, f); !errors.Is(err, why) {
+	if err := Wait(ctx, f); !errors.Is(err, why) {
 		t.Errorf("after the end of ctx: got %v, want %v", err, why)
 	}
 }

@@ -1,9 +1,12 @@
 package handoff
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 	"time"
 
@@ -25,12 +28,12 @@ func TestTheStatusOfAProcessIsKnownOnceItWasReaped(t *testing.T) {
 			t.Skipf("needs pidfd_open: %v", err)
 		}
 		defer unix.Close(fd)
-		if got, ok := PidfdStatus(fd, 10*time.Millisecond); ok {
+		if got, ok := Status(fd, 10*time.Millisecond); ok {
 			t.Errorf("%s: %d was reported while it runs", script, got)
 		}
 		in.Close()
 		_ = c.Wait()
-		got, ok := PidfdStatus(fd, time.Second)
+		got, ok := Status(fd, time.Second)
 		if !ok {
 			var u unix.Utsname
 			_ = unix.Uname(&u)
@@ -57,7 +60,7 @@ func TestTheStatusOfAZombieIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := WaitPidfd(t.Context(), os.NewFile(uintptr(fd), "pidfd")); err != nil {
+		if err := Wait(t.Context(), os.NewFile(uintptr(fd), "pidfd")); err != nil {
 			t.Fatal(err)
 		}
 		if got, ok := ZombieStatus(stat); got != want || ok != (want != 0) {
@@ -80,15 +83,57 @@ func TestThePIDOfAPidfdIsKnownWhileTheProcessRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if got := PidfdPID("self", fd); got != cmd.Process.Pid {
+	if got := PID("self", fd); got != cmd.Process.Pid {
 		t.Errorf("got %d, want %d", got, cmd.Process.Pid)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if got := PidfdPID("self", fd); got != 0 {
+	if got := PID("self", fd); got != 0 {
 		t.Errorf("got %d after its end", got)
 	}
-	if got := PidfdPID("self", 0); got != 0 {
+	if got := PID("self", 0); got != 0 {
 		t.Errorf("got %d of a descriptor that is no pidfd", got)
+	}
+}
+
+// Where a pidfd is refused, the process' folder in /proc does what it does.
+func TestAProcessIsKnownByItsFolder(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open("/proc/" + strconv.Itoa(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	fd := int(f.Fd())
+	if got := PID("self", fd); got != cmd.Process.Pid {
+		t.Errorf("got %d, want %d", got, cmd.Process.Pid)
+	}
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	time.AfterFunc(3*handlePoll, func() { cancel(why) })
+	if err := Wait(ctx, f); !errors.Is(err, why) {
+		t.Errorf("while it runs: %v", err)
+	}
+	if err := Signal(fd, unix.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := Wait(t.Context(), f); err != nil { // nobody has asked for its status
+		t.Error(err)
+	}
+	_ = cmd.Wait()
+	if got := PID("self", fd); got != 0 {
+		t.Errorf("got %d after its end", got)
+	}
+	if err := Signal(fd, unix.SIGTERM); !errors.Is(err, unix.ESRCH) {
+		t.Errorf("after its end: %v", err)
+	}
+	if err := Wait(t.Context(), f); err != nil {
+		t.Error(err)
+	}
+	if got, ok := Status(fd, time.Millisecond); ok {
+		t.Errorf("status %d of a folder", got)
 	}
 }

@@ -104,7 +104,7 @@ func launch() error {
 	}
 	if *logfd != 0 {
 		log := os.NewFile(uintptr(*logfd), "log")
-		pidfd, err := SelfPidfd()
+		pidfd, err := Open(os.Getpid())
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func companion() error {
 			}
 		}
 	}()
-	if err := WaitPidfd(context.Background(), os.NewFile(3, "pidfd")); err != nil {
+	if err := Wait(context.Background(), os.NewFile(3, "pidfd")); err != nil {
 		return err
 	}
 	state := "no more"

@@ -14,6 +14,9 @@ var tools struct {
 }
 
 func TestMain(m *testing.M) {
+	if err := programs.Become(); err != nil {
+		panic(err)
+	}
 	os.Exit(programs.Run(m, func(dir string) (err error) {
 		tools.launch, tools.fake, err = programs.Build(dir)
 		return err

@@ -90,7 +90,7 @@ func Earlier(job string, endpoints []string) (pids []int) {
 		if at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p)); err != nil || at != here {
 			continue
 		}
-		pid := handoff.PidfdPID(strconv.Itoa(p), fdLaunch)
+		pid := handoff.PID(strconv.Itoa(p), fdLaunch)
 		if pid == 0 {
 			continue
 		}
@@ -118,7 +118,7 @@ func spawn(sign string) (*os.File, error) {
 	_ = unix.SetNonblock(fds[0], true)
 	mine, theirs := os.NewFile(uintptr(fds[0]), "companion"), os.NewFile(uintptr(fds[1]), "launch")
 	defer theirs.Close() // else launch would never see the companion close it
-	self, err := handoff.SelfPidfd()
+	self, err := handoff.Open(os.Getpid())
 	if err != nil {
 		mine.Close()
 		return nil, err

@@ -30,7 +30,7 @@ import (
 
 // Descriptors that Client passes.
 const (
-	fdLaunch = 3 // pidfd of the process that becomes the command
+	fdLaunch = 3 // of handoff.Open: the process that becomes the command
 	fdSocket = 4
 )
 
@@ -86,14 +86,14 @@ func Main(print Print) child.Func {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		_ = unix.SetNonblock(fdSocket, true)
-		p := &companion{ctx: ctx, print: print, launch: handoff.PidfdPID("self", fdLaunch), news: make(chan news),
+		p := &companion{ctx: ctx, print: print, launch: handoff.PID("self", fdLaunch), news: make(chan news),
 			handedOff: make(chan none), leave: make(chan string, 1), broken: make(chan error, 1)}
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, unix.SIGTERM)
 		ended := make(chan error, 1)
 		stat, _ := os.Open(fmt.Sprintf("/proc/%d/stat", p.launch))
 		go func() {
-			err := handoff.WaitPidfd(ctx, os.NewFile(fdLaunch, "pidfd"))
+			err := handoff.Wait(ctx, os.NewFile(fdLaunch, "launch"))
 			p.status, p.statusKnown = handoff.ZombieStatus(stat)
 			ended <- err
 		}()
@@ -134,7 +134,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 				return launchEnded
 			}
 			if !p.statusKnown {
-				p.status, p.statusKnown = handoff.PidfdStatus(fdLaunch, statusBudget)
+				p.status, p.statusKnown = handoff.Status(fdLaunch, statusBudget)
 			}
 			if p.statusKnown {
 				p.session.Finished(p.status)
@@ -284,7 +284,7 @@ func (p *companion) lost(text, at string) finding.Finding {
 // collective cannot handle a signal.
 func (p *companion) endCommand() {
 	started := process.Descendants(p.spec.Self.PID)
-	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGTERM, nil, 0)
+	_ = handoff.Signal(fdLaunch, unix.SIGTERM)
 	select {
 	case <-time.After(KillGrace):
 	case <-p.ctx.Done():
@@ -294,7 +294,7 @@ func (p *companion) endCommand() {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
-	_ = unix.PidfdSendSignal(fdLaunch, unix.SIGKILL, nil, 0)
+	_ = handoff.Signal(fdLaunch, unix.SIGKILL)
 }
 
 // StopGrace is how long a command may take to end before it is killed: torchrun gives its workers 30 s

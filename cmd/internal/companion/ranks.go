@@ -2,13 +2,10 @@ package companion
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strconv"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"launch/internal/finding"
 	"launch/internal/handoff"
@@ -105,17 +102,16 @@ func (r *ranks) fate(ctx context.Context, pid int) (status int, ok bool) {
 		return 0, false
 	}
 	defer stat.Close()
-	fd, err := unix.PidfdOpen(pid, 0)
+	f, err := handoff.Open(pid)
 	if err != nil {
 		return 0, false
 	}
-	f := os.NewFile(uintptr(fd), fmt.Sprint("pidfd of ", pid))
 	defer f.Close()
-	if handoff.WaitPidfd(ctx, f) != nil {
+	if handoff.Wait(ctx, f) != nil {
 		return 0, false
 	}
 	if status, ok = handoff.ZombieStatus(stat); ok {
 		return status, true
 	}
-	return handoff.PidfdStatus(fd, statusBudget)
+	return handoff.Status(int(f.Fd()), statusBudget)
 }

@@ -35,9 +35,9 @@ func exhausted(err error) *exit.Error {
 		{syscall.EADDRNOTAVAIL, "ip addr; sysctl net.ipv4.ip_local_port_range   # no such address here, or no port is free"},
 		{syscall.EAFNOSUPPORT, "ip addr   # the kernel has no such kind of address: is IPv6 switched off?"},
 		{syscall.EPERM, "a container's seccomp profile, SELinux or AppArmor forbids it: docker run --security-opt " +
-			"seccomp=unconfined shows whether (launch needs pidfd_open, clone3 and sockets)"},
+			"seccomp=unconfined shows whether (launch needs clone3 and sockets)"},
 		{syscall.EACCES, "ls -ld, id, getenforce   # the permissions of what the message names"},
-		{syscall.ENOSYS, "a job of several nodes needs Linux 5.3 or newer, or a seccomp profile that allows pidfd_open"},
+		{syscall.ENOSYS, "uname -r   # the kernel, or the container's seccomp profile, has no such call"},
 	} {
 		if errors.Is(err, known.errno) {
 			return exit.Errorf(exit.Unfit, "%v", err).Do("%s", known.fix)

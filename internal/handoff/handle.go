@@ -1,0 +1,194 @@
+package handoff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// handlePoll is how often a process is looked at that has no pidfd.
+const handlePoll = 20 * time.Millisecond
+
+// Open returns a descriptor that means this process and no other one, also after an exec and in another process: a
+// parent death signal fires at the exec if another thread than the first does it. It is a pidfd. Where that is refused
+// (before Linux 5.3, by gVisor, by the seccomp profile of an older container runtime, which forbids what it does not
+// know) it is the process' folder in /proc, whose files cannot be opened once the process has been reaped.
+func Open(pid int) (*os.File, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		return os.NewFile(uintptr(fd), "pidfd"), nil
+	}
+	folder, second := os.Open("/proc/" + strconv.Itoa(pid))
+	if second != nil {
+		return nil, fmt.Errorf("open a descriptor of process %d: %w; %w", pid, err, second)
+	}
+	return folder, nil
+}
+
+// Wait returns nil when the process of a descriptor of Open has ended, or the cause of ctx.
+func Wait(ctx context.Context, f *os.File) error {
+	defer runtime.KeepAlive(f)
+	if isFolder(int(f.Fd())) {
+		return waitFolder(ctx, int(f.Fd()))
+	}
+	wake, waker, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("wait for a process: %w", err)
+	}
+	defer wake.Close()
+	defer context.AfterFunc(ctx, func() { waker.Close() })()
+	defer waker.Close()
+	fds := []unix.PollFd{{Fd: int32(f.Fd()), Events: unix.POLLIN}, {Fd: int32(wake.Fd()), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return fmt.Errorf("wait for a process: %w", err)
+		case fds[0].Revents&unix.POLLIN != 0:
+			return nil
+		case fds[0].Revents != 0:
+			return fmt.Errorf("wait for a process: poll returns %#x, so it is not a pidfd", fds[0].Revents)
+		case fds[1].Revents != 0:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Signal sends a signal to the process of a descriptor of Open, if it has not ended.
+func Signal(fd int, sig unix.Signal) error {
+	if !isFolder(fd) {
+		return unix.PidfdSendSignal(fd, sig, nil, 0)
+	}
+	pid, _ := folderState(fd)
+	if pid == 0 {
+		return unix.ESRCH
+	}
+	return unix.Kill(pid, sig)
+}
+
+func isFolder(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
+// waitFolder waits until the process of a folder in /proc has ended, if only its parent does not know yet.
+func waitFolder(ctx context.Context, fd int) error {
+	tick := time.NewTicker(handlePoll)
+	defer tick.Stop()
+	for {
+		if pid, state := folderState(fd); pid == 0 || state == 'Z' {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// folderState returns the PID and the state of the process of a folder in /proc; pid is 0 if it was reaped.
+func folderState(fd int) (pid int, state byte) {
+	at, err := unix.Openat(fd, "stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, 0
+	}
+	defer unix.Close(at)
+	b := make([]byte, 512)
+	n, err := unix.Read(at, b)
+	if err != nil {
+		return 0, 0
+	}
+	number, rest, _ := strings.Cut(string(b[:n]), " ")
+	pid, _ = strconv.Atoi(number)
+	if i := strings.LastIndexByte(rest, ')'); i >= 0 && i+2 < len(rest) {
+		state = rest[i+2]
+	}
+	return pid, state
+}
+
+// pidfdInfo is struct pidfd_info of linux/pidfd.h, in its first size.
+type pidfdInfo struct {
+	mask, cgroup uint64
+	ids          [11]uint32 // pid, tgid, ppid, and eight user and group ids
+	exit         int32      // as wait(2) has it
+}
+
+const (
+	infoExit = 1 << 3 // PIDFD_INFO_EXIT, Linux 6.15
+	// getInfo is PIDFD_GET_INFO: _IOWR(0xFF, 11, struct pidfd_info).
+	getInfo = 3<<30 | uintptr(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
+)
+
+// PID returns the PID of the process of a descriptor of Open that another process, or this one ("self"), has open; 0:
+// it has ended, or fd is no such descriptor (proc_pid_fdinfo(5)).
+func PID(process string, fd int) int {
+	info, _ := os.ReadFile(fmt.Sprintf("/proc/%s/fdinfo/%d", process, fd))
+	_, text, isPidfd := strings.Cut(string(info), "\nPid:\t")
+	if isPidfd {
+		text, _, _ = strings.Cut(text, "\n")
+	} else if at, err := os.Readlink(fmt.Sprintf("/proc/%s/fd/%d", process, fd)); err == nil {
+		text, _ = strings.CutPrefix(at, "/proc/") // with " (deleted)" or an empty name after the end
+	}
+	pid, _ := strconv.Atoi(text)
+	return max(pid, 0)
+}
+
+// Status returns the exit status, as a shell has it, of a process that has ended and is not a child of this one. The
+// kernel reports it for a pidfd from Linux 6.15 on, once the parent has reaped the process: wait bounds that. ok is
+// false if the kernel does not report it.
+func Status(fd int, wait time.Duration) (status int, ok bool) {
+	poll := []unix.PollFd{{Fd: int32(fd)}} // POLLHUP is always reported: it was reaped
+	for end := time.Now().Add(wait); ; {
+		n, err := unix.Poll(poll, int(max(time.Until(end), 0)/time.Millisecond))
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || n == 0 || poll[0].Revents&unix.POLLHUP == 0 {
+			return 0, false
+		}
+		break
+	}
+	info := pidfdInfo{mask: infoExit}
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), getInfo, uintptr(unsafe.Pointer(&info)))
+	if errno != 0 || info.mask&infoExit == 0 {
+		return 0, false
+	}
+	return shellStatus(unix.WaitStatus(info.exit)), true
+}
+
+// ZombieStatus returns the exit status, as a shell has it, of a process that has ended and that its
+// parent has not reaped. stat is its /proc/PID/stat, opened before. ok is false if it was reaped, and for
+// 0: the kernel prints that to other users too (proc_pid_stat(5), field 52).
+func ZombieStatus(stat *os.File) (status int, ok bool) {
+	b := make([]byte, 4096)
+	n, err := stat.ReadAt(b, 0)
+	if n == 0 || err != nil && err != io.EOF {
+		return 0, false
+	}
+	text := string(b[:n])
+	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from field 3 on
+	if len(f) < 50 || f[0] != "Z" {
+		return 0, false
+	}
+	code, err := strconv.Atoi(f[49])
+	return shellStatus(unix.WaitStatus(code)), err == nil && code != 0
+}
+
+// shellStatus returns a status of wait(2) as a shell has it.
+func shellStatus(ws unix.WaitStatus) int {
+	if ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return ws.ExitStatus()
+}
