@@ -47,6 +47,8 @@ var doors = map[string][]string{
 
 	// unix, to open interfaces of another namespace.
 	"lab/netns": {unixPkg},
+	// unix, to forbid system calls.
+	"lab/programs": {unixPkg},
 	// Commands on hosts of a lab.
 	"lab/starts": {"lab/netns"},
 	// A host of lab/mpi has the network of one of lab/netns.
