@@ -43,7 +43,7 @@ func Live() Roots {
 	r := Roots{
 		// DirFS, not os.Root: the kernel resolves the links of /sys in one call, os.Root in many.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
-		Root: os.DirFS("/"), Links: links, Shm: shm, Route: RouteTo, RDMA: netlink.RdmaSystemGetNetnsMode,
+		Root: os.DirFS("/"), Links: links, Shm: shm, Denied: denied, Route: RouteTo, RDMA: netlink.RdmaSystemGetNetnsMode,
 		Env: os.Getenv,
 	}
 	r.System = func(names []string) System { return system(r.Proc, r.Etc, r.Sys, names) }
@@ -67,6 +67,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()
 	}
+	n.Limits.ShmDenied = roots.Denied != nil && n.Limits.Shm >= 0 && roots.Denied("/dev/shm")
 	if roots.System != nil {
 		n.System = roots.System(append(slices.Clone(opt.Names), n.Hostname))
 	}

@@ -22,6 +22,8 @@ type Roots struct {
 	Links func() ([]Interface, error)
 	// Shm returns the bytes free in /dev/shm and its size; -1 and 0: not mounted. nil: not recorded.
 	Shm func() (free, size int64)
+	// Denied reports whether this user may not write into a folder. nil: not recorded.
+	Denied func(folder string) bool
 	// System returns the system's settings, and the lines of /etc/hosts for names. nil: not recorded.
 	System func(names []string) System
 	// Route returns how the kernel would reach an address (RouteTo). nil: not recorded.
@@ -201,10 +203,11 @@ func (p Port) Active() bool { return p.State == 4 }
 
 // Limits are what the kernel and the container grant to this process.
 type Limits struct {
-	Memlock     uint64 `json:"memlock"`      // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
-	Nofile      uint64 `json:"nofile"`       // soft
-	NofileHard  uint64 `json:"nofile_hard"`  // to which a process may raise it; math.MaxUint64 unlimited, 0 unknown
-	NofileKnown bool   `json:"nofile_known"` // false in a build without cgo
-	Shm         int64  `json:"shm"`          // bytes free in /dev/shm; -1 where it is not mounted
-	ShmSize     int64  `json:"shm_size"`     // size in bytes
+	Memlock     uint64 `json:"memlock"`              // bytes, soft; math.MaxUint64 is unlimited, or unknown (see Unknown)
+	Nofile      uint64 `json:"nofile"`               // soft
+	NofileHard  uint64 `json:"nofile_hard"`          // up to which it may be raised; math.MaxUint64 unlimited, 0 unknown
+	NofileKnown bool   `json:"nofile_known"`         // false in a build without cgo
+	Shm         int64  `json:"shm"`                  // bytes free in /dev/shm; -1 where it is not mounted
+	ShmSize     int64  `json:"shm_size"`             // size in bytes
+	ShmDenied   bool   `json:"shm_denied,omitempty"` // this user may not write there
 }

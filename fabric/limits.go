@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"math"
@@ -78,6 +79,12 @@ func shm() (free, size int64) {
 		return -1, 0
 	}
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize
+}
+
+// denied reports whether this user may not write into a folder.
+func denied(folder string) bool {
+	err := unix.Faccessat(unix.AT_FDCWD, folder, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	return errors.Is(err, unix.EACCES)
 }
 
 // cgroup reads the limits of this process' control groups, version 1 or 2. In a container the path

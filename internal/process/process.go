@@ -162,6 +162,18 @@ func Reached(procfs fs.FS, port int) netip.Addr {
 	return at
 }
 
+// Callers returns the addresses of other machines that are connected to a port of this one.
+func Callers(procfs fs.FS, port int) (out []netip.Addr) {
+	_ = sockets(procfs, tcpEstablished, func(s socket) bool {
+		if a := s.remote.Addr(); int(s.local.Port()) == port && a != s.local.Addr() && !a.IsLoopback() &&
+			!slices.Contains(out, a) {
+			out = append(out, a)
+		}
+		return true
+	})
+	return out
+}
+
 // Owner is a process that has a socket open. The zero Owner is a process that this user cannot see.
 type Owner struct{ PID, Name string }
 

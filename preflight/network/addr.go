@@ -4,7 +4,9 @@ package network
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -64,6 +66,13 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 	if f, bad := oddName(in); bad {
 		return f
 	}
+	if in.Stat != nil {
+		if _, err := in.Stat("/etc/hosts"); errors.Is(err, fs.ErrPermission) {
+			return finding.Warnf("this user cannot read /etc/hosts").See("open /etc/hosts", "permission denied").
+				Breaking("no program of this user finds a name that stands there, such as another node's").
+				Do("chmod 644 /etc/hosts   # as root")
+		}
+	}
 	switch {
 	case n.HostErr != "":
 		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
@@ -121,9 +130,24 @@ func hostsAddr(in preflight.Input) string {
 	return "127.0.1.1"
 }
 
+// onCable reports whether the store has a link-local address: the nodes are on one cable or switch, as the user says.
+func onCable(ctx context.Context, in preflight.Input) bool {
+	host := in.Job.Store.V.Host
+	if a, err := netip.ParseAddr(host); err == nil {
+		return a.IsLinkLocalUnicast()
+	}
+	if in.Resolve == nil || host == "" {
+		return false
+	}
+	addrs, err := in.Resolve(ctx, host)
+	return err == nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+		return !a.Unmap().IsLinkLocalUnicast()
+	})
+}
+
 // addrUsable fails only for an address that no other machine can reach by definition. A link-local IPv4
 // address works between two machines on one cable, and a container bridge works for its containers.
-func addrUsable(_ context.Context, in preflight.Input) finding.Finding {
+func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 	a := in.Addr.Unmap()
 	switch {
 	case !in.Job.Several():
@@ -138,6 +162,8 @@ func addrUsable(_ context.Context, in preflight.Input) finding.Finding {
 	case a.Is6() && a.IsLinkLocalUnicast():
 		return finding.Failf("%s is a link-local IPv6 address, which is valid on this machine only", a).
 			Breaking("no peer can connect to it").Do("launch --addr ADDRESS …   # a routed address")
+	case a.IsLinkLocalUnicast() && onCable(ctx, in):
+		return finding.Passf("%s, as the store's address is link-local, too", a)
 	case a.IsLinkLocalUnicast():
 		return finding.Warnf("%s is a link-local address", a).
 			Breaking("only machines on the same cable or switch reach it").

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"io/fs"
 	"net/netip"
 	"strings"
 	"syscall"
@@ -33,6 +34,7 @@ func TestAddrUsable(t *testing.T) {
 		{"loopback, store on this machine's address", at("127.0.0.1", "10.0.0.5"), "warn only if all 4 nodes"},
 		{"link-local IPv6", at("fe80::5", "host0"), "fail link-local IPv6"},
 		{"link-local IPv4, two machines on a cable", at("169.254.1.5", "host0"), "warn link-local"},
+		{"link-local IPv4, the store too", at("169.254.1.5", "169.254.1.7"), "ok link-local"},
 		{"docker0", at("172.17.0.1", "host0"), "warn docker0"},
 		{"behind NAT", at("203.0.113.9", "host0"), "warn not an address of this node"},
 		{"any", at("0.0.0.0", "host0"), "fail not an address of a node"},
@@ -55,6 +57,9 @@ func TestHostResolves(t *testing.T) {
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", checktest.Four()), "skip ")
 	f := checktest.Verdict(t, Checks(), "host.resolves", unknown)
 	checktest.Wants(t, f, "warn node5 does not resolve")
+	unread := checktest.Four()
+	unread.Stat = func(string) (fs.FileMode, error) { return 0, fs.ErrPermission }
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", unread), "warn cannot read /etc/hosts")
 	if want := `echo "10.0.0.5 node5" >> /etc/hosts`; f.Fix != want {
 		t.Errorf("fix %q, want %q", f.Fix, want)
 	}

@@ -65,6 +65,11 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	who, need := finding.Plural(local, each, all), finding.Size(uint64(float64(local)*in.Threshold("shm.size")))
 	switch {
+	case l.ShmDenied:
+		return finding.Warnf("this user may not write into /dev/shm").
+			See("access /dev/shm", "permission denied").
+			Breaking("Python's multiprocessing, data loaders and NCCL cannot share memory: ranks stop with PermissionError").
+			Do("chmod 1777 /dev/shm   # as root")
 	case gpus.Err != "":
 		return finding.Skipf("could not tell: the driver could not be asked for the GPUs of this node")
 	case !gpus.Present && gpus.Absent == "":

@@ -48,6 +48,8 @@ func TestLimits(t *testing.T) {
 			fabric.Limits{Shm: 1 << 20, ShmSize: 1 << 40}, 0), "warn 1 MiB free of 1 TiB"},
 		{"not mounted", "shm.size", with(checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), fabric.Limits{Shm: -1},
 			0), "warn not mounted"},
+		{"of root alone", "shm.size", with(checktest.Four(), fabric.Limits{Shm: 1 << 30, ShmSize: 1 << 30,
+			ShmDenied: true}, 0), "warn may not write"},
 		{"a program that sees eight GPUs", "shm.size", with(program(checktest.GPUs(checktest.Four(), 8)),
 			fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0), "warn 64 MiB free of 64 MiB, 8 GPUs need about 512 MiB"},
 		{"the same with room", "shm.size", with(program(checktest.GPUs(checktest.Four(), 8)),

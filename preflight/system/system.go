@@ -36,9 +36,9 @@ func systemChecks() []preflight.Check {
 			"like one that is not reached.",
 		Run: preflight.One(processor),
 	}, {
-		ID: "port.ephemeral", Title: "no outgoing connection takes a port that the user chose for the job",
+		ID: "port.ephemeral", Title: "there are ports for outgoing connections, and none takes one that the user chose",
 		Doc: "The kernel gives outgoing connections the ports of a range (net.ipv4.ip_local_port_range). A fixed port in " +
-			"that range may be in use when the job needs it.",
+			"that range may be in use when the job needs it, and a short range has too few for the ranks.",
 		Run: preflight.One(portEphemeral),
 	}, {
 		ID: "mesh.sidecar", Title: "no service mesh is between this pod and its peers",
@@ -158,9 +158,18 @@ func portEphemeral(_ context.Context, in preflight.Input) finding.Finding {
 	store, master := in.Job.Store, in.Job.MasterPort
 	typedStore := store.Set && store.V.Embedded && store.From.Tier == setting.Explicit &&
 		store.V.Port != job.DefaultStorePort && len(in.Serve) > 0
+	ranks := int(localRanks(in))
+	need := 64 + 20*ranks // each rank listens at a few ports, and calls each other rank from some
+	few := last > 0 && last-first+1 < need
 	typedMaster := master.Set && master.From.Tier == setting.Explicit && in.Job.Line.Kind != launcher.Mpirun &&
 		!(in.Job.Index.Set && in.Job.Index.V > 0)
 	switch {
+	case few && in.Job.Several():
+		return finding.Warnf("the kernel has %d ports for connections without a port of their own (%d to %d), %s may need %d",
+			last-first+1, first, last, finding.Plural(ranks, "process", "processes"), need).
+			See("net.ipv4.ip_local_port_range", "%d %d", first, last).
+			Breaking("ranks stop with \"Cannot assign requested address\" or \"Address already in use\" while they connect").
+			Do("sysctl -w net.ipv4.ip_local_port_range=\"32768 60999\"")
 	case !typedStore && !typedMaster:
 		return finding.Skipf("the user chose no port on which this node would listen")
 	case typedStore && ephemeral(in, store.V.Port):

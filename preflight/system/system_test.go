@@ -162,6 +162,8 @@ func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 	second.Job.Index = setting.Value[int]{V: 1, Set: true}
 	unknown := host(40000, setting.Explicit)
 	unknown.Node.Ephemeral = [2]int{}
+	short := checktest.Four()
+	short.Node.Ephemeral = [2]int{40000, 40002}
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input
@@ -181,6 +183,7 @@ func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 		{"master port of the line, of which another is agreed on", master(40000, setting.Line),
 			"skip the user chose no port"},
 		{"master port of another node", second, "skip the user chose no port"},
+		{"a range of three", short, "warn has 3 ports"},
 		{"master port outside", master(29500, setting.Explicit), "ok "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 
@@ -13,6 +15,8 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/fabric"
 	"launch/internal/exit"
+	"launch/internal/finding"
+	"launch/internal/process"
 	"launch/preflight"
 	"launch/rendezvous"
 )
@@ -117,7 +121,30 @@ func (s *Start) missing(err error) error {
 	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
 		again += "\n--store " + h + " is the address of each machine itself: it serves only nodes on one machine"
 	}
+	if at := s.Job.Store.V; at.Embedded && net.ParseIP(at.Host) == nil && len(s.store.Serve) > 0 {
+		again += fmt.Sprintf("\ngetent hosts %s   # on the missing nodes: the store is at %s", at.Host, s.store.Addr)
+	}
+	left += s.strangers(m.Attendance)
 	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined,
 		ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
 		ui.Missing(m.Attendance, s.Job.Hosts), left).Do("%s", again)
+}
+
+// strangers names the machines that are connected to the store that this node hosts, and are no node that has joined.
+func (s *Start) strangers(a rendezvous.Attendance) string {
+	if len(s.store.Serve) == 0 || len(a.Here) < a.Joined {
+		return ""
+	}
+	joined := strings.Join(a.Here, " ")
+	var out []string
+	for _, at := range process.Callers(os.DirFS("/proc"), int(s.store.Serve[0].Port())) {
+		if !strings.Contains(joined, "("+at.String()+")") && !s.Node.IsLocal(at) {
+			out = append(out, at.String())
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s %s connected to the store, and has not joined: see what launch says there", finding.Some(out),
+		map[bool]string{true: "is", false: "are"}[len(out) == 1])
 }
