@@ -320,10 +320,19 @@ var pathCauses = []Cause{
 	{
 		ID: "path.stale", depth: onTheSpot, Title: "A connection is dead that was open",
 		Sign:    "The job ran, was still for minutes (a checkpoint), and then hangs.",
-		For:     "a few bytes are retransmitted without an answer while the same host answers on new connections",
-		Against: "nothing of that host answers, or what is lost is long",
-		Do:      "let the firewall or NAT between keep idle connections for hours, or take it out of the way of the job",
-		Source:  "tcp_info: backoff with a short send queue",
+		For:     "a connection's data is retransmitted without an answer while a new one takes long messages",
+		Against: "nothing of that host answers, or new connections do not take long messages either",
+		Do: "let the firewall or NAT between keep connections that are idle or long, or take it out of the way of the " +
+			"job",
+		Source: "tcp_info: backoff; a new connection between the companions",
+	},
+	{
+		ID: "path.loss", depth: onTheSpot, Title: "A path loses packets",
+		Sign:    "The job is slow by far, or stands still for seconds each time.",
+		For:     "packets are retransmitted again and again, and long ones arrive at times",
+		Against: "no long packet arrives, or no packet at all",
+		Do:      "ethtool -S IFACE on both nodes: errors, a duplex of half; change the cable or the port of the switch",
+		Source:  "tcp_info: retransmissions; datagrams and a new connection between the companions",
 	},
 	{
 		ID: "path.mtu", depth: onTheSpot, Title: "Long packets vanish",

@@ -82,48 +82,6 @@ func TestANodeWhoseLaunchHasLeft(t *testing.T) {
 	}
 }
 
-// TestANodeThatAnswersIsNotLost: of a connection that is stuck, long packets vanish if the other node has shown what it
-// sees at the same address.
-func TestANodeThatAnswersIsNotLost(t *testing.T) {
-	stuck := func(asked string) string {
-		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
-		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 3, LastRecv: time.Minute}, 5000
-		if asked != "" {
-			one.At = netip.MustParseAddr(asked)
-		}
-		return Judge([]scene.Scene{zero, one})[0].Why[0].Cause
-	}
-	// Few bytes take any path: the connection is dead, and new ones are not.
-	old, new := plainRank(0, "python", 1), plainRank(1, "python", 0)
-	old.Sockets[0].Info, old.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 1, LastRecv: time.Minute}, 96
-	new.At = netip.MustParseAddr("10.0.0.2")
-	if got := Judge([]scene.Scene{old, new})[0].Why[0].Cause; got != "path.stale" {
-		t.Errorf("96 bytes: %s", got)
-	}
-	// A filter of this node itself: nothing counts as sent. The other end may also take no more.
-	for window, want := range map[uint32]string{65536: "path.mtu", 100: "rank.before-init"} {
-		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
-		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 5, Window: window}, 5000
-		one.At = netip.MustParseAddr("10.0.0.2")
-		if got := Judge([]scene.Scene{zero, one})[0].Why[0].Cause; got != want {
-			t.Errorf("window %d: %s, not %s", window, got, want)
-		}
-	}
-	// The node that was asked shows the connection.
-	zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
-	one.Sockets[0].Info, one.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 3}, 5000
-	one.At = one.Addrs[0]
-	if got := Judge([]scene.Scene{zero, one})[0].Why[0].Cause; got != "path.mtu" {
-		t.Errorf("seen by the other node: %s", got)
-	}
-	for asked, want := range map[string]string{"": "path.lost", "10.0.0.2": "path.mtu", "10.9.0.2": "path.lost"} {
-		if got := stuck(asked); got != want {
-			t.Errorf("asked at %q: %s, not %s", asked, got, want)
-		}
-	}
-}
-
-// TestANodeThatHasNotJoinedHasAName: launch knows which host has a node rank, also where no torchrun says so.
 func TestANodeThatHasNotJoinedHasAName(t *testing.T) {
 	at := netip.MustParseAddrPort("10.0.0.1:29500")
 	zero, one := 0, 1

@@ -157,8 +157,7 @@ func (v *view) paths() (out []claim) {
 		}
 		for _, k := range n.scene.Sockets {
 			remote := k.Remote.Addr().Unmap()
-			if k.Info == nil || k.State == "syn-sent" || k.State == "listen" || k.Info.Backoff < 3 || !waitsForAck(k) ||
-				remote.IsLoopback() || done[n.name+remote.String()] {
+			if !k.Stuck() || done[n.name+remote.String()] {
 				continue
 			}
 			done[n.name+remote.String()] = true
@@ -168,14 +167,14 @@ func (v *view) paths() (out []claim) {
 	return v.bothEnds(out)
 }
 
-// waitsForAck reports whether data was sent without an answer, or a filter of the node itself drops it: then nothing
-// counts as sent, though the other end would take it.
-func waitsForAck(k scene.Socket) bool {
-	return k.Info.Unacked > 0 || k.SendQ > 0 && uint64(k.Info.Window) >= uint64(k.SendQ)
-}
-
 // everywhere is internal/process.Everywhere, bytes: a judge takes no package that asks the kernel.
 const everywhere = 536
+
+// few is how many of the segments of a short new connection a sound path may lose.
+const few = 3
+
+// pastCuts is how often a segment was sent again, each time after twice as long, that no short cut explains: 12 s.
+const pastCuts = 6
 
 // path judges one connection that is stuck.
 func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
@@ -187,24 +186,40 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	since := n.scene.Taken.Add(-max(k.Info.LastRecv, 0))
 	seen := fmt.Sprintf("%s to %s: backoff %d, %d unacknowledged, send queue %d", k.Local, k.Remote, k.Info.Backoff,
 		k.Info.Unacked, k.SendQ)
+	claims := func(cause, says string) claim {
+		return claimed(cause, verdict.Certain, says).of(nil, n, other).see("tcp_info", seen).since(since)
+	}
+	long := fmt.Sprintf("long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than "+
+		"the interface's", n.name, where)
+	lost := fmt.Sprintf("packets from %s to %s are lost, again and again", n.name, where)
+	forgotten := fmt.Sprintf("a connection from %s to %s that is open gets no answer any more, ", n.name, where)
+	t, tried := v.tried(n, other, k.Local.Addr().Unmap(), remote)
 	answers := v.answers(n, k.Local.Addr().Unmap(), remote)
-	if answers && k.SendQ > 0 && k.SendQ <= everywhere {
-		return claimed("path.stale", verdict.Certain, fmt.Sprintf("a connection from %s to %s that is open gets no answer "+
-			"any more, not even to %d bytes, and new ones are answered: a firewall or a NAT between has forgotten it", n.name,
-			where, k.SendQ)).of(nil, n, other).see("tcp_info", seen).since(since)
+	switch {
+	case tried && t.Outcome == scene.Answered && (t.Full && !t.Long || t.Long && (lossy(k) || t.Again > few)):
+		return claims("path.loss", lost)
+	case tried && t.Outcome == scene.Answered && t.Long:
+		c := claims("path.stale", forgotten+"and a new one takes long messages: a firewall, a NAT or an inspecting box "+
+			"between drops this one")
+		if k.Info.Backoff < pastCuts {
+			c.Sure = verdict.Likely // a path that was cut for a moment looks the same until the next try
+		}
+		return c
+	case tried && t.Outcome == scene.Answered && lossy(k):
+		c := claims("path.mtu", long+", or most of that length are lost")
+		c.Sure = verdict.Likely
+		return c
+	case tried && t.Outcome == scene.Answered:
+		return claims("path.mtu", long)
+	case !tried && answers && k.SendQ > 0 && k.SendQ <= everywhere:
+		return claims("path.stale", forgotten+fmt.Sprintf("not even to %d bytes, and new ones are answered: a firewall or "+
+			"a NAT between has forgotten it", k.SendQ))
+	case !tried && answers:
+		return claims("path.mtu", long)
 	}
-	if answers {
-		return claimed("path.mtu", verdict.Certain, fmt.Sprintf(
-			"long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than the interface's",
-			n.name, where)).of(nil, n, other).see("tcp_info", seen).since(since)
-	}
-	c := claimed(
-		"path.lost",
-		verdict.Certain,
-		fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a port "+
-			"of the switch, or the host", n.name, where, ago(k.Info.LastRecv)),
-	)
-	if k.SendQ > 4096 {
+	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a "+
+		"port of the switch, or the host", n.name, where, ago(k.Info.LastRecv)))
+	if k.SendQ > 4096 && !tried {
 		c.Sure = verdict.Likely
 		c.Says += "; or an MTU on the path is too small"
 	}
@@ -212,6 +227,31 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		other = &node{name: where}
 	}
 	return c.of(nil, n, other).see("tcp_info", seen).since(since)
+}
+
+// lossy reports whether many of a connection's packets were lost, and it went on: at least one in twenty, and more
+// than the same one again and again.
+func lossy(k scene.Socket) bool {
+	const segment = 1448 // bytes of data in a packet of Ethernet
+	again := uint64(k.Info.Retrans)
+	return k.Info.Acked > 0 && again >= 3*uint64(k.Info.Backoff)+10 && again*20 > k.Info.Acked/segment
+}
+
+// tried returns what a new connection between two nodes gave, as the one that sends saw it, else the other one.
+func (v *view) tried(n, other *node, local, remote netip.Addr) (scene.Path, bool) {
+	for _, p := range n.scene.Paths {
+		if p.To == remote && p.Outcome != scene.Refused {
+			return p, true
+		}
+	}
+	if other != nil && other.scene != nil {
+		for _, p := range other.scene.Paths {
+			if p.To == local && p.Outcome == scene.Answered {
+				return scene.Path{From: local, To: remote, Outcome: p.Outcome, Long: p.Back}, true
+			}
+		}
+	}
+	return scene.Path{}, false
 }
 
 // unheard names nodes that take connections and whose answer does not arrive where it was asked for. If no node is
@@ -263,6 +303,10 @@ func (v *view) answers(n *node, local, remote netip.Addr) bool {
 			return true
 		}
 	}
+	refused := func(p scene.Path) bool { return p.To == remote && p.Outcome == scene.Refused }
+	if slices.ContainsFunc(n.scene.Paths, refused) {
+		return true
+	}
 	other := v.atAddr(remote)
 	if other != nil && other.scene != nil {
 		near, far := n.scene.At, other.scene.At // one of the two has just shown what it sees to the other
@@ -290,7 +334,7 @@ func (v *view) bothEnds(all []claim) (out []claim) {
 		}
 		out[same].Seen = append(out[same].Seen, c.Seen...)
 	}
-	if slices.ContainsFunc(out, func(c claim) bool { return c.Cause == "path.mtu" }) {
+	if slices.ContainsFunc(out, func(c claim) bool { return c.Cause == "path.mtu" || c.Cause == "path.loss" }) {
 		out = slices.DeleteFunc(out, func(c claim) bool { return c.Cause == "path.lost" && c.Sure == verdict.Likely })
 	}
 	return out

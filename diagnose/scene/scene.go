@@ -31,6 +31,7 @@ type Scene struct {
 	Procs   []Proc   `json:"procs,omitempty"`
 	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
+	Paths   []Path   `json:"paths,omitempty"`   // to other nodes to which a connection is stuck, as a companion finds
 	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Ended are other nodes of the job whose launch has left.
 	Ended []Ended `json:"ended,omitempty"`
@@ -166,6 +167,26 @@ type Socket struct {
 	SendQ  uint32         `json:"sendq"`
 	// Info is nil for a listener and where the kernel does not say.
 	Info *Info `json:"info,omitempty"`
+}
+
+// Stuck reports whether data of an open connection is sent again and again without an answer, or a filter of the node
+// itself drops it: then nothing counts as sent, though the other end would take it.
+func (k Socket) Stuck() bool {
+	return k.Info != nil && k.State != "syn-sent" && k.State != "listen" && k.Info.Backoff >= 3 &&
+		!k.Remote.Addr().Unmap().IsLoopback() &&
+		(k.Info.Unacked > 0 || k.SendQ > 0 && uint64(k.Info.Window) >= uint64(k.SendQ))
+}
+
+// Path is what a new connection to another node gave.
+type Path struct {
+	From    netip.Addr `json:"from"`
+	To      netip.Addr `json:"to"`
+	Outcome Outcome    `json:"outcome"`
+	Long    bool       `json:"long,omitempty"`    // a long message went there within 2 s
+	Back    bool       `json:"back,omitempty"`    // one went back
+	Sounded bool       `json:"sounded,omitempty"` // datagrams are answered
+	Full    bool       `json:"full,omitempty"`    // a packet as long as the interface's MTU arrived there
+	Again   int        `json:"again,omitempty"`   // segments of these that had to be sent again
 }
 
 // Info is what the kernel's tcp_info says of a socket.

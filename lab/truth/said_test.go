@@ -43,7 +43,8 @@ var families = map[string]string{
 	"node.missing":   "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
 	"store.refused": "reach port gone", "store.dropped": "reach port", "store.silent": "reach port gone",
 	"store.stopped": "gone", "store.foreign": "port", "store.name": "name", "address.loopback": "name env",
-	"address.unreachable": "reach name", "path.mtu": "long", "path.lost": "reach gone", "mesh.dropped": "reach",
+	"address.unreachable": "reach name", "path.mtu": "long", "path.loss": "slow", "path.stale": "reach gone",
+	"path.lost": "reach gone", "mesh.dropped": "reach",
 	"collective.": "line", "peer.ended": "died gone",
 }
 

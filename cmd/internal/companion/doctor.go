@@ -98,6 +98,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
 		}
+		d.tryPaths(ctx, &d.last)
 		d.taken = time.Now()
 	}
 	return d.last

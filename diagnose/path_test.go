@@ -1,0 +1,90 @@
+package diagnose
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// TestANodeThatAnswersIsNotLost: of a connection that is stuck, long packets vanish if the other node has shown what it
+// sees at the same address.
+func TestANodeThatAnswersIsNotLost(t *testing.T) {
+	stuck := func(asked string) string {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 3, LastRecv: time.Minute}, 5000
+		if asked != "" {
+			one.At = netip.MustParseAddr(asked)
+		}
+		return Judge([]scene.Scene{zero, one})[0].Why[0].Cause
+	}
+	// Few bytes take any path: the connection is dead, and new ones are not.
+	old, new := plainRank(0, "python", 1), plainRank(1, "python", 0)
+	old.Sockets[0].Info, old.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 1, LastRecv: time.Minute}, 96
+	new.At = netip.MustParseAddr("10.0.0.2")
+	if got := Judge([]scene.Scene{old, new})[0].Why[0].Cause; got != "path.stale" {
+		t.Errorf("96 bytes: %s", got)
+	}
+	// A filter of this node itself: nothing counts as sent. The other end may also take no more.
+	for window, want := range map[uint32]string{65536: "path.mtu", 100: "rank.before-init"} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 5, Window: window}, 5000
+		one.At = netip.MustParseAddr("10.0.0.2")
+		if got := Judge([]scene.Scene{zero, one})[0].Why[0].Cause; got != want {
+			t.Errorf("window %d: %s, not %s", window, got, want)
+		}
+	}
+	// The node that was asked shows the connection.
+	zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+	one.Sockets[0].Info, one.Sockets[0].SendQ = &scene.Info{Backoff: 5, Unacked: 3}, 5000
+	one.At = one.Addrs[0]
+	if got := Judge([]scene.Scene{zero, one})[0].Why[0].Cause; got != "path.mtu" {
+		t.Errorf("seen by the other node: %s", got)
+	}
+	for asked, want := range map[string]string{"": "path.lost", "10.0.0.2": "path.mtu", "10.9.0.2": "path.lost"} {
+		if got := stuck(asked); got != want {
+			t.Errorf("asked at %q: %s, not %s", asked, got, want)
+		}
+	}
+}
+
+// TestANodeThatHasNotJoinedHasAName: launch knows which host has a node rank, also where no torchrun says so.
+// TestANewConnectionShowsWhatThePathTakes: of a connection that is stuck, a new one to the same node tells whether the
+// path is at fault, from either end.
+func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
+	from, to := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	answered := scene.Path{From: from, To: to, Outcome: scene.Answered}
+	long, full, sounded, again, back := answered, answered, answered, answered, scene.Path{From: to, To: from,
+		Outcome: scene.Answered, Back: true}
+	long.Long, full.Full, full.Sounded, sounded.Sounded, again.Long, again.Again = true, true, true, true, true, 9
+	for _, tt := range []struct {
+		name    string
+		path    scene.Path
+		there   bool // the other node has tried
+		backoff uint8
+		cause   string
+		sure    verdict.Sure
+	}{
+		{"no answer", scene.Path{To: to, Outcome: scene.Unreachable}, false, 6, "path.lost", verdict.Certain},
+		{"long messages pass", long, false, 6, "path.stale", verdict.Certain},
+		{"the next try may pass", long, false, 5, "path.stale", verdict.Likely},
+		{"they pass, seen by the other", back, true, 6, "path.stale", verdict.Certain},
+		{"full packets pass, long messages do not", full, false, 6, "path.loss", verdict.Certain},
+		{"many are sent again", again, false, 6, "path.loss", verdict.Certain},
+		{"no full packet passes", sounded, false, 6, "path.mtu", verdict.Certain},
+		{"no long message passes", answered, false, 6, "path.mtu", verdict.Certain},
+	} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info = &scene.Info{Backoff: tt.backoff, Unacked: 3, LastRecv: time.Minute}
+		zero.Sockets[0].SendQ = 9000
+		zero.Paths = []scene.Path{tt.path}
+		if tt.there {
+			zero.Paths, one.Paths = nil, []scene.Path{tt.path}
+		}
+		if got := Judge([]scene.Scene{zero, one})[0].Why[0]; got.Cause != tt.cause || got.Sure != tt.sure {
+			t.Errorf("%s: %s, %s", tt.name, got.Cause, got.Sure)
+		}
+	}
+}
