@@ -67,6 +67,15 @@ var processCauses = []Cause{
 		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, folio_wait_bit_common",
 	},
 	{
+		ID: "node.starved", depth: onTheSpot, Title: "A node gets almost no processor time",
+		Sign:    "All others wait for one node, which is slow in all that it does; its calls time out.",
+		For:     "a quota holds its control group for most of the time",
+		Against: "the group has had more than half a processor, or is not held",
+		Do: "raise the quota (Kubernetes: resources.limits.cpu; docker run --cpus; systemd: CPUQuota=), or start the job " +
+			"outside it",
+		Source: "cpu.stat of the control group, twice",
+	},
+	{
 		ID: "rank.vfork", depth: onTheSpot, Title: "A process waits for a child that does not execute",
 		Sign:    "The rank is in state D, and no storage is slow.",
 		For:     "its state is D in kernel_clone",

@@ -28,11 +28,11 @@ type rule func(*view) []claim
 
 // rules are asked in this order; among causes of one depth the earlier one is the main verdict.
 var rules = []rule{
-	(*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).larger, (*view).twins, (*view).lines,
-	(*view).storeHolders, (*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes,
-	(*view).paths, (*view).unheard, (*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl,
-	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
-	(*view).idle,
+	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).larger,
+	(*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach, (*view).addresses,
+	(*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard, (*view).dials,
+	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).nccl, (*view).closed, (*view).goneRanks,
+	(*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits, (*view).idle,
 }
 
 // Judge says of each job that the scenes show whether it hangs, and why. Scenes of one host count once, the latest.
@@ -75,7 +75,7 @@ func (v *view) answer() verdict.Answer {
 	for _, r := range rules {
 		claims = append(claims, r(v)...)
 	}
-	claims = fold(v.explain(claims))
+	claims = fold(v.explain(ownTimeouts(claims)))
 	a := verdict.Answer{Job: v.title(), State: v.state(claims)}
 	if a.State == verdict.Slow { // whom the others wait for, even those that do not move
 		slices.SortStableFunc(claims, func(a, b claim) int { return working(b) - working(a) })

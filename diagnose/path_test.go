@@ -88,3 +88,23 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		}
 	}
 }
+
+// TestANodeWithoutProcessorTimeTimesOut: its own calls say nothing of its paths.
+func TestANodeWithoutProcessorTimeTimesOut(t *testing.T) {
+	for _, tt := range []struct {
+		used, held time.Duration
+		cause      string
+	}{
+		{0, 0, "path.lost"},
+		{50 * time.Millisecond, 2900 * time.Millisecond, "node.starved"},
+		{2 * time.Second, 5 * time.Second, "path.lost"}, // many threads at its quota
+	} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info = &scene.Info{Backoff: 6, Unacked: 3, LastRecv: time.Minute}
+		zero.Used, zero.Held = tt.used, tt.held
+		why := Judge([]scene.Scene{zero, one})[0].Why
+		if why[0].Cause != tt.cause {
+			t.Errorf("%s, %s: %+v", tt.used, tt.held, why)
+		}
+	}
+}

@@ -22,6 +22,7 @@ import (
 	"launch/diagnose/bundle"
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
+	"launch/fabric"
 	"launch/internal/exit"
 	"launch/rendezvous"
 )
@@ -162,7 +163,7 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	here, cancel := context.WithTimeout(ctx, doctorBudget)
 	defer cancel()
 	nodes := consulting{}
-	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true}
+	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true, Processor: fabric.Processor}
 	o.Found = func(companions []scene.Proc) {
 		nodes.Go(func() { nodes.scenes, nodes.waiting = companion.Consult(here, companions) })
 	}

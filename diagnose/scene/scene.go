@@ -20,6 +20,10 @@ type Scene struct {
 	User   int           `json:"user"` // uid of the reader
 	Taken  time.Time     `json:"taken"`
 	Span   time.Duration `json:"span"` // between the two samples, nanoseconds
+	// Held is how long a quota of processor time has held the job's control group in Span, and Used the processor time
+	// that the group has had, nanoseconds; Held is 0 where no quota held it, or that is not known.
+	Held time.Duration `json:"held,omitempty"`
+	Used time.Duration `json:"used,omitempty"`
 	// Addrs are the addresses of the node's interfaces in the reader's network namespace, without loopback.
 	Addrs []netip.Addr `json:"addrs,omitempty"`
 	// Net is the reader's network namespace (its inode).

@@ -23,6 +23,17 @@ type Options struct {
 	Shared bool
 	// Found is called once, before the two samples, with the companions of the jobs: they can be asked meanwhile.
 	Found func(companions []Proc)
+	// Processor returns the processor time that the control group of a process has had, and for how long a quota has
+	// held it; nil: not known.
+	Processor func(pid int) (used, held time.Duration)
+}
+
+// processor asks Processor.
+func (o Options) processor(pid int) (used, held time.Duration) {
+	if o.Processor == nil {
+		return 0, 0
+	}
+	return o.Processor(pid)
 }
 
 // DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
@@ -94,6 +105,7 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	before := sample(first, job, g, m, false)
 	cancel()
 	began := time.Now()
+	used, held := o.processor(job[0].pid)
 	pythons := make(chan map[int][]Stack, 1)
 	go func() {
 		if !o.Stacks {
@@ -108,6 +120,8 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	sleep(ctx, o.Span)
 	earlier := <-once
 	s.Span = time.Since(began)
+	s.Used, s.Held = o.processor(job[0].pid)
+	s.Used, s.Held = s.Used-used, s.Held-held
 	second, cancel := context.WithTimeout(ctx, lookLimit)
 	after := sample(second, job, g, m, true)
 	cancel()

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/diagnose/scene"
+	"launch/fabric"
 	"launch/internal/process"
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
@@ -94,7 +95,8 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
-		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true})
+		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true,
+			Processor: fabric.Processor})
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
 		}
