@@ -101,7 +101,7 @@ func TestANodeWithoutProcessorTimeTimesOut(t *testing.T) {
 	} {
 		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
 		zero.Sockets[0].Info = &scene.Info{Backoff: 6, Unacked: 3, LastRecv: time.Minute}
-		zero.Used, zero.Held = tt.used, tt.held
+		zero.Group = scene.Group{Time: 3 * time.Second, Used: tt.used, Held: tt.held}
 		why := Judge([]scene.Scene{zero, one})[0].Why
 		if why[0].Cause != tt.cause {
 			t.Errorf("%s, %s: %+v", tt.used, tt.held, why)

@@ -239,7 +239,8 @@ func (v *view) allSeen() bool {
 			return false
 		}
 	}
-	return len(v.seats) > 0 &&
+	blind := func(h *node) bool { return h.scene.Node != nil && len(h.scene.Procs) == 0 } // its look was cut short
+	return len(v.seats) > 0 && !slices.ContainsFunc(v.hosts, blind) &&
 		!slices.ContainsFunc(v.nodes, func(n *node) bool { return n.scene == nil || !v.readable(n) })
 }
 

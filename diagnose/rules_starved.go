@@ -10,14 +10,19 @@ import (
 
 // starved finds nodes whose control group a quota holds for most of the time.
 func (v *view) starved() (out []claim) {
-	for _, n := range v.nodes {
-		if n.scene == nil || n.scene.Held == 0 || n.scene.Held*2 < n.scene.Span || n.scene.Used*2 > n.scene.Span {
+	for _, n := range v.hosts {
+		g := n.scene.Group
+		if g.Held == 0 || g.Held*2 < g.Time || g.Used*2 > g.Time {
 			continue
 		}
-		c := claimed("node.starved", verdict.Certain, fmt.Sprintf("%s gets processor time for %.1f %% of the time, and is "+
-			"held for the rest: the quota of its control group", n.name, 100*n.scene.Used.Seconds()/n.scene.Span.Seconds()))
-		out = append(out, c.of(nil, n).see("cpu.stat", fmt.Sprintf("used %s, held %s of %s", ago(n.scene.Used),
-			ago(n.scene.Held), ago(n.scene.Span))))
+		share := "less than 1"
+		if percent := 100 * g.Used.Seconds() / g.Time.Seconds(); percent >= 1 {
+			share = fmt.Sprintf("%.0f", percent)
+		}
+		c := claimed("node.starved", verdict.Certain, fmt.Sprintf("%s gets processor time for %s %% of the time, and is held "+
+			"for the rest: the quota of its control group", n.name, share))
+		out = append(out, c.of(nil, n).see("cpu.stat", fmt.Sprintf("used %.2f s, held %.2f s, in %.2f s", g.Used.Seconds(),
+			g.Held.Seconds(), g.Time.Seconds())))
 	}
 	return out
 }

@@ -20,10 +20,8 @@ type Scene struct {
 	User   int           `json:"user"` // uid of the reader
 	Taken  time.Time     `json:"taken"`
 	Span   time.Duration `json:"span"` // between the two samples, nanoseconds
-	// Held is how long a quota of processor time has held the job's control group in Span, and Used the processor time
-	// that the group has had, nanoseconds; Held is 0 where no quota held it, or that is not known.
-	Held time.Duration `json:"held,omitempty"`
-	Used time.Duration `json:"used,omitempty"`
+	// Group is what the job's control group had of the processors during the look; zero: not known.
+	Group Group `json:"group,omitzero"`
 	// Addrs are the addresses of the node's interfaces in the reader's network namespace, without loopback.
 	Addrs []netip.Addr `json:"addrs,omitempty"`
 	// Net is the reader's network namespace (its inode).
@@ -43,6 +41,13 @@ type Scene struct {
 	Unheard []Ended `json:"unheard,omitempty"`
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
+}
+
+// Group is what a control group had of the processors in a time; durations are in nanoseconds.
+type Group struct {
+	Time time.Duration `json:"time"`
+	Used time.Duration `json:"used"` // processor time
+	Held time.Duration `json:"held"` // how long a quota held its threads, summed over the processors
 }
 
 // Ended is a node whose launch has left: with the command, or with the machine.

@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -28,14 +29,6 @@ type Options struct {
 	Processor func(pid int) (used, held time.Duration)
 }
 
-// processor asks Processor.
-func (o Options) processor(pid int) (used, held time.Duration) {
-	if o.Processor == nil {
-		return 0, 0
-	}
-	return o.Processor(pid)
-}
-
 // DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
 const DefaultSpan = 3 * time.Second
 
@@ -48,15 +41,23 @@ const allLimit = 3 * time.Second
 // Take looks at the jobs of this node twice. It only reads, follows no path of the job, and pauses no process.
 // A scene without a process is no error: there is no job. It takes Span and at most about 3 s more, of which
 // 2.5 s only if a store does not answer.
-func Take(ctx context.Context, o Options) (Scene, error) {
+func Take(ctx context.Context, o Options) (s Scene, err error) {
 	if o.Span <= 0 {
 		o.Span = DefaultSpan
 	}
 	now := time.Now()
-	s := Scene{Schema: Schema, User: os.Geteuid(), Taken: now.UTC().Truncate(time.Millisecond),
+	s = Scene{Schema: Schema, User: os.Geteuid(), Taken: now.UTC().Truncate(time.Millisecond),
 		Boot: clean(readLine("/proc/sys/kernel/random/boot_id"), 64), Net: namespace("self", "net"), Addrs: addresses()}
 	s.Host, _ = os.Hostname()
 	s.Host = clean(s.Host, maxHost)
+	if o.Processor != nil {
+		pid := cmp.Or(o.PID, os.Getpid()) // of the job, or as near to it as the reader is
+		used, held := o.Processor(pid)
+		defer func() {
+			s.Group.Used, s.Group.Held = o.Processor(pid)
+			s.Group = Group{Time: time.Since(now), Used: s.Group.Used - used, Held: s.Group.Held - held}
+		}()
+	}
 	g := &gaps{user: s.User}
 	caller := ctx
 	ctx, end := context.WithTimeout(ctx, o.Span+allLimit)
@@ -105,7 +106,6 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	before := sample(first, job, g, m, false)
 	cancel()
 	began := time.Now()
-	used, held := o.processor(job[0].pid)
 	pythons := make(chan map[int][]Stack, 1)
 	go func() {
 		if !o.Stacks {
@@ -120,8 +120,6 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	sleep(ctx, o.Span)
 	earlier := <-once
 	s.Span = time.Since(began)
-	s.Used, s.Held = o.processor(job[0].pid)
-	s.Used, s.Held = s.Used-used, s.Held-held
 	second, cancel := context.WithTimeout(ctx, lookLimit)
 	after := sample(second, job, g, m, true)
 	cancel()
