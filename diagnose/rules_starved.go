@@ -19,8 +19,8 @@ func (v *view) starved() (out []claim) {
 		if percent := 100 * g.Used.Seconds() / g.Time.Seconds(); percent >= 1 {
 			share = fmt.Sprintf("%.0f", percent)
 		}
-		c := claimed("node.starved", verdict.Certain, fmt.Sprintf("%s gets processor time for %s %% of the time, and is held "+
-			"for the rest: the quota of its control group", n.name, share))
+		c := claimed("node.starved", verdict.Certain, fmt.Sprintf("%s gets processor time for %s %% of the time, and is "+
+			"held for the rest: the quota of its control group", n.name, share))
 		out = append(out, c.of(nil, n).see("cpu.stat", fmt.Sprintf("used %.2f s, held %.2f s, in %.2f s", g.Used.Seconds(),
 			g.Held.Seconds(), g.Time.Seconds())))
 	}

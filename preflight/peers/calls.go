@@ -115,6 +115,10 @@ func (b blamed) reach(w words) finding.Finding {
 	if w.fix == "" && (b.Side == blame.ToNode || b.Side == blame.FromNode) {
 		fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
 	}
+	if b.Side == blame.ToNode && b.translated() {
+		fix = fmt.Sprintf("is %s in a container or virtual machine with a network of its own? docker run --network host …, "+
+			"or a routed address: --addr\n%s", b.names(), fix)
+	}
 	fix = securityGroup(b.common()) + fix
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").

@@ -361,3 +361,19 @@ func TestOthersAreToldInBrief(t *testing.T) {
 		t.Errorf("another node's log: %+v", got)
 	}
 }
+
+// A node whose address is in another network than those of all its callers, and that reaches them, may be behind a
+// gateway that translates addresses.
+func TestANodeBehindNAT(t *testing.T) {
+	for addr, want := range map[string]bool{"172.17.0.2:4000": true, "10.0.7.2:4000": false} {
+		all := calling(3, func(_, to int, c *calls.Call) {
+			if to == 2 {
+				c.Addr, c.Cause, c.Err = addr, sidechannel.NoRoute, "network is unreachable"
+			}
+		})
+		got := compareCalls(all)
+		if len(got) != 1 || strings.Contains(got[0].Fix, "--network host") != want {
+			t.Errorf("%s: %+v", addr, got)
+		}
+	}
+}
