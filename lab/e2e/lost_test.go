@@ -95,6 +95,23 @@ func TestTheStoreHostsLossIsNamedAndItsEndIsNot(t *testing.T) {
 	})
 }
 
+func TestANodeThatLosesItsAddressSaysSo(t *testing.T) {
+	t.Parallel()
+	c, file, nodes := commandsRun(t, 2)
+	at := time.Now()
+	c.lab.Hosts[1].Run("", "ip", "addr", "add", "10.77.0.99/24", "dev", "eth0") // a server of DHCP has another one for it
+	c.lab.Hosts[1].Run("", "ip", "addr", "del", "10.77.0.2/24", "dev", "eth0")
+	nodes[1].says("this node's address 10.77.0.2 is gone")
+	nodes[0].says("was lost")
+	if took := time.Since(at); took > lossLimit {
+		t.Errorf("they say it after %s", took)
+	}
+	end(t, file)
+	for _, n := range nodes {
+		n.exits(0)
+	}
+}
+
 func TestFailFastEndsTheCommandsWhenANodeIsLost(t *testing.T) {
 	t.Parallel()
 	c, _, nodes := commandsRun(t, 3, "--fail-fast")

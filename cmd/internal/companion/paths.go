@@ -2,7 +2,6 @@ package companion
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -61,14 +60,15 @@ func (d *doctor) tryPaths(ctx context.Context, s *scene.Scene) {
 // tryPath calls a node at one of its addresses. It returns false where the call says nothing of the path.
 func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to netip.Addr) (p scene.Path, known bool) {
 	p = scene.Path{From: from, To: to}
-	mtu, keys := mtuOf(from), d.p.spec.Token.Keys(d.p.spec.Job).Client()
+	i, _ := interfaceOf(from) // an MTU of 0 is none
+	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
 	a, err := sidechannel.Probe(ctx, netip.AddrPortFrom(to, uint16(n.Peer)), keys,
-		sidechannel.Options{From: from, IfMTU: mtu, Bulk: pathBulk})
+		sidechannel.Options{From: from, IfMTU: i.MTU, Bulk: pathBulk})
 	switch sidechannel.CauseOf(err) {
 	case "":
 		p.Outcome, p.Sounded, p.Again = scene.Answered, a.MTU.Answered, a.Retrans
 		p.Long, p.Back = a.Bulk.Out.Arrived >= pathBulk, a.Bulk.Back.Arrived >= pathBulk
-		p.Full = a.MTU.Answered && a.MTU.Out >= a.MTU.Tried || mtu > 0 && a.Bulk.Out.Arrived > 2*mtu
+		p.Full = a.MTU.Answered && a.MTU.Out >= a.MTU.Tried || i.MTU > 0 && a.Bulk.Out.Arrived > 2*i.MTU
 	case sidechannel.Refused:
 		p.Outcome = scene.Refused
 	case sidechannel.Dropped, sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
@@ -77,18 +77,4 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 		return p, false
 	}
 	return p, true
-}
-
-// mtuOf returns the MTU of the interface with an address; 0: unknown.
-func mtuOf(a netip.Addr) int {
-	all, _ := net.Interfaces()
-	for _, i := range all {
-		addrs, _ := i.Addrs()
-		for _, at := range addrs {
-			if ip, ok := at.(*net.IPNet); ok && ip.IP.Equal(a.AsSlice()) {
-				return i.MTU
-			}
-		}
-	}
-	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"net/rpc"
 	"net/rpc/jsonrpc"
 	"os"
@@ -272,10 +273,10 @@ func (p *companion) located(text string) string {
 	return strings.Replace(text, "hosts the store,", "hosts the store ("+strings.Join(p.spec.Endpoints, ", ")+"),", 1)
 }
 
-// lost returns the finding about a lost node; where this node's own link is down, about that.
+// lost returns the finding about a lost node; where this node itself is cut off, about that.
 func (p *companion) lost(text, at string) finding.Finding {
-	if link := p.unplugged(); link != "" {
-		return finding.Warnf("%s has no link (seen at %s): this node has lost the others", link, at)
+	if why := p.adrift(); why != "" {
+		return finding.Warnf("%s (seen at %s): this node has lost the others", why, at)
 	}
 	return finding.Warnf("%s (seen at %s)"+rankWaits, text, at)
 }
@@ -334,16 +335,29 @@ const orphanPoll = 100 * time.Millisecond
 // started returns what launch has started as the parent, and the parent of each.
 func (p *companion) started() map[int]int { return process.Having(Mark(p.spec.Self.ID)) }
 
-// unplugged returns the interface of this node's address, if it has no link; else "".
-func (p *companion) unplugged() string {
+// adrift returns what cuts this node off from the others: its interface has no link, or its address is gone; else "".
+func (p *companion) adrift() string {
+	own := p.world.Self.Addr
+	i, there := interfaceOf(own)
+	switch {
+	case !there:
+		return fmt.Sprintf("this node's address %s is gone (a new one by DHCP?)", own)
+	case i.Flags&net.FlagRunning == 0:
+		return i.Name + " has no link"
+	}
+	return ""
+}
+
+// interfaceOf returns the interface that has an address.
+func interfaceOf(a netip.Addr) (i net.Interface, ok bool) {
 	all, _ := net.Interfaces()
 	for _, i := range all {
 		addrs, _ := i.Addrs()
-		for _, a := range addrs {
-			if ip, ok := a.(*net.IPNet); ok && ip.IP.Equal(p.world.Self.Addr.AsSlice()) && i.Flags&net.FlagRunning == 0 {
-				return i.Name
+		for _, at := range addrs {
+			if ip, ok := at.(*net.IPNet); ok && ip.IP.Equal(a.AsSlice()) {
+				return i, true
 			}
 		}
 	}
-	return ""
+	return i, false
 }
