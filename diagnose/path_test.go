@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,6 +106,21 @@ func TestANodeWithoutProcessorTimeTimesOut(t *testing.T) {
 		why := Judge([]scene.Scene{zero, one})[0].Why
 		if why[0].Cause != tt.cause {
 			t.Errorf("%s, %s: %+v", tt.used, tt.held, why)
+		}
+	}
+}
+
+// TestASilentServerIsNoRank: what a rank calls outside the job is said to be so.
+func TestASilentServerIsNoRank(t *testing.T) {
+	for at, want := range map[string]bool{"10.9.9.9:443": true, "10.0.0.2:4444": false} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets = append(zero.Sockets, scene.Socket{PID: zero.Procs[0].PID, State: "syn-sent",
+			Local: netip.MustParseAddrPort("10.0.0.1:40001"), Remote: netip.MustParseAddrPort(at),
+			Info: &scene.Info{Retrans: 4}})
+		for _, v := range Judge([]scene.Scene{zero, one})[0].Why {
+			if v.Cause == "mesh.dropped" && strings.Contains(v.Says, "no node of this job") != want {
+				t.Errorf("%s: %+v", at, v)
+			}
 		}
 	}
 }

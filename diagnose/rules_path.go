@@ -90,8 +90,17 @@ func (v *view) dial(s *seat, k scene.Socket) claim {
 		sent = fmt.Sprintf("syn-sent, %d retransmissions", k.Info.Retrans)
 	}
 	if r < 0 {
-		return claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).
+		c := claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).
 			of(nil, s.node).see("tcp_info", sent)
+		elsewhere := func(o scene.Socket) bool { // the job knows the address from another connection
+			return o.Remote.Addr().Unmap() == addr && o.Remote.Port() != k.Remote.Port()
+		}
+		if v.atAddr(addr) == nil && !slices.ContainsFunc(s.node.scene.Sockets, elsewhere) {
+			c.Says += ", which is no node of this job: a server of models, data or licences"
+			c.Do = fmt.Sprintf("nc -zv %s %d   # on %s: is that server up, and allowed from there? does it need a proxy "+
+				"(HTTPS_PROXY)?", addr, k.Remote.Port(), s.node.name)
+		}
+		return c
 	}
 	target := v.nodeOf(r)
 	if b := v.blob(r); b != nil && v.strange(target, b, addr) {
