@@ -16,7 +16,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
+
+	"launch/internal/process"
 )
 
 // EFA is the name of the provider of Elastic Fabric Adapters.
@@ -116,14 +119,17 @@ func (p Programs) Loop(ctx context.Context, provider, domain string) (time.Durat
 	return transfer(out)
 }
 
-// await waits until the first end listens for the second one.
+// await waits until the first end listens for the second one. It asks the kernel: a try to listen there would be in the
+// way of the first end's own.
 func await(ctx context.Context, port int, served <-chan error) error {
 	for {
-		c, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(port)))
+		on, err := process.Listening(port)
 		if err != nil {
+			return &Error{Program: "fi_pingpong", Says: err.Error()}
+		}
+		if on {
 			return nil
 		}
-		c.Close()
 		select {
 		case err := <-served:
 			if err == nil {
@@ -157,6 +163,9 @@ func transfer(out []byte) (time.Duration, error) {
 
 // freePort returns a port of TCP that is free now: fi_pingpong arranges the test over it.
 func freePort() (int, error) {
+	// A child that is forked meanwhile would listen there, too, until its exec.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	l, err := net.Listen("tcp", ":0")
 	if err != nil {
 		return 0, err

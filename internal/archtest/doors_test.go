@@ -42,6 +42,8 @@ var doors = map[string][]string{
 	// A recorded machine holds what fabric, NVML, verbs and the software answered.
 	"fabric/machine":             {"fabric", "fabric/gpu", "fabric/software", "fabric/verbs"},
 	"fabric/machine/machinetest": {"fabric", "fabric/machine"},
+	// process, to see that the first end of a test listens.
+	"fabric/ofi": {"internal/process"},
 	// Interpretation of facts.
 	"fabric/rail": {"fabric"},
 
