@@ -119,6 +119,9 @@ func (b blamed) reach(w words) finding.Finding {
 		fix = fmt.Sprintf("is %s in a container or virtual machine with a network of its own? docker run --network host …, "+
 			"or a routed address: --addr\n%s", b.names(), fix)
 	}
+	if b.Side == blame.Between && w.id == "" {
+		fix += fmt.Sprintf("\neither end may be at fault: %s leaves, since one of the two has to", b.nodes[1].Name)
+	}
 	fix = securityGroup(b.common()) + fix
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").

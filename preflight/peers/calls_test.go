@@ -362,8 +362,7 @@ func TestOthersAreToldInBrief(t *testing.T) {
 	}
 }
 
-// A node whose address is in another network than those of all its callers, and that reaches them, may be behind a
-// gateway that translates addresses.
+// A gateway may translate the address of a node that reaches its callers, and is in another network than all of them.
 func TestANodeBehindNAT(t *testing.T) {
 	for addr, want := range map[string]bool{"172.17.0.2:4000": true, "10.0.7.2:4000": false} {
 		all := calling(3, func(_, to int, c *calls.Call) {
