@@ -331,13 +331,13 @@ var pathCauses = []Cause{
 		Sign:    "The job ran, was still for minutes (a checkpoint), and then hangs.",
 		For:     "a connection's data is retransmitted without an answer while a new one takes long messages",
 		Against: "nothing of that host answers, or new connections do not take long messages either",
-		Do: "let the firewall or NAT between keep connections that are idle or long, or take it out of the way of the " +
-			"job",
+		Do: "raise the time and size after which the firewall or NAT between drops a connection, or take it out of the " +
+			"job's way",
 		Source: "tcp_info: backoff; a new connection between the companions",
 	},
 	{
 		ID: "path.loss", depth: onTheSpot, Title: "A path loses packets",
-		Sign:    "The job is slow by far, or stands still for seconds each time.",
+		Sign:    "The job is slow by far, or stops for seconds each time.",
 		For:     "packets are retransmitted again and again, and long ones arrive at times",
 		Against: "no long packet arrives, or no packet at all",
 		Do:      "ethtool -S IFACE on both nodes: errors, a duplex of half; change the cable or the port of the switch",

@@ -52,7 +52,7 @@ func TestANodeThatAnswersIsNotLost(t *testing.T) {
 }
 
 // TestANodeThatHasNotJoinedHasAName: launch knows which host has a node rank, also where no torchrun says so.
-// TestANewConnectionShowsWhatThePathTakes: of a connection that is stuck, a new one to the same node tells whether the
+// TestANewConnectionShowsWhatThePathTakes: of a connection that is stuck, a new one to the same node shows whether the
 // path is at fault, from either end.
 func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 	from, to := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")

@@ -120,7 +120,7 @@ func TestAProcessIsKnownByItsFolder(t *testing.T) {
 	if err := Signal(fd, unix.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	if err := Wait(t.Context(), f); err != nil { // nobody has asked for its status
+	if err := Wait(t.Context(), f); err != nil { // its parent has not asked for its status
 		t.Error(err)
 	}
 	_ = cmd.Wait()

@@ -8,7 +8,7 @@ import (
 	"launch/lab/programs"
 )
 
-// A container runtime that forbids pidfd_open and what else is newer than itself, as Docker did until 2020, is where
+// A container runtime that forbids pidfd_open and all later calls, as Docker did until 2020, is where
 // torch starts. launch starts there, too, and sees the commands end.
 func TestUnderAnOldContainerRuntimeAJobStartsAndALossIsSeen(t *testing.T) {
 	t.Parallel()

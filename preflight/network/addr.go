@@ -69,7 +69,7 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 	if in.Stat != nil {
 		if _, err := in.Stat("/etc/hosts"); errors.Is(err, fs.ErrPermission) {
 			return finding.Warnf("this user cannot read /etc/hosts").See("open /etc/hosts", "permission denied").
-				Breaking("no program of this user finds a name that stands there, such as another node's").
+				Breaking("no program of this user finds a name in it, such as another node's").
 				Do("chmod 644 /etc/hosts   # as root")
 		}
 	}
