@@ -2,10 +2,10 @@ package scene
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
+
+	"launch/internal/process"
 )
 
 // maxProcs is how many processes of jobs are looked at closely, ranks and agents first.
@@ -77,7 +77,7 @@ func (t *table) links(all []*seen) union {
 			links.join(strconv.Itoa(p.pid), fmt.Sprint(a.net, " ", a))
 		}
 		if p.role == Companion {
-			links.join(strconv.Itoa(p.pid), strconv.Itoa(watched(p.pid)))
+			links.join(strconv.Itoa(p.pid), strconv.Itoa(process.Held(strconv.Itoa(p.pid), fdCommand)))
 		}
 	}
 	return links
@@ -108,16 +108,8 @@ func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
 	return slices.DeleteFunc(all, func(p *seen) bool { return !want[links.find(strconv.Itoa(p.pid))] }), nil
 }
 
-// watched returns the process of which a companion has the pidfd, or the folder in /proc, its first descriptor after
-// the standard ones; 0: not readable.
-func watched(companion int) int {
-	if at, err := os.Readlink(procPath(companion, "fd/3")); err == nil && strings.HasPrefix(at, "/proc/") {
-		pid, _ := strconv.Atoi(strings.TrimPrefix(at, "/proc/"))
-		return pid
-	}
-	b, _ := readFile(procPath(companion, "fdinfo/3"))
-	return int(field(b, "Pid"))
-}
+// fdCommand is the descriptor by which a companion holds its command, its first after the standard ones.
+const fdCommand = 3
 
 // union joins names into sets.
 type union map[string]string

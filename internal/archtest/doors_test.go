@@ -109,8 +109,8 @@ var doors = map[string][]string{
 	// The evidence of an answer is that of a finding.
 	"diagnose/verdict": {"internal/finding"},
 	// scene asks the kernel for sockets by netlink, a store for its board (tcpstore), and NCCL for its ranks (ncclras);
-	// child, since py-spy may not end.
-	"diagnose/scene": {"internal/child", "internal/ncclras", "internal/tcpstore", unixPkg},
+	// child, since py-spy may not end; process, for the command that a companion holds.
+	"diagnose/scene": {"internal/child", "internal/ncclras", "internal/process", "internal/tcpstore", unixPkg},
 	// bundle changes the names and addresses in a scene, and in what it holds of a store.
 	"diagnose/bundle": {"diagnose/scene"},
 	// logs reads the logs of a job that failed; its answer is a verdict with evidence.
@@ -235,7 +235,7 @@ var testDoors = map[string][]string{
 	// The machines made for tests.
 	"fabric/machine":   {"fabric/machine/machinetest"},
 	"fabric/rail":      {"fabric/machine", "fabric/machine/machinetest"},
-	"internal/handoff": {"internal/pty"},
+	"internal/handoff": {"internal/pty", "internal/process"},
 	// The dumps of a current torch are what is read.
 	"diagnose/flight": {"lab/programs"},
 	// The stores of torch, old and current, are what is read.

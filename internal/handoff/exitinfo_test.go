@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/process"
 )
 
 func TestTheStatusOfAProcessIsKnownOnceItWasReaped(t *testing.T) {
@@ -83,15 +85,15 @@ func TestThePIDOfAPidfdIsKnownWhileTheProcessRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if got := PID("self", fd); got != cmd.Process.Pid {
+	if got := process.Held("self", fd); got != cmd.Process.Pid {
 		t.Errorf("got %d, want %d", got, cmd.Process.Pid)
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	if got := PID("self", fd); got != 0 {
+	if got := process.Held("self", fd); got != 0 {
 		t.Errorf("got %d after its end", got)
 	}
-	if got := PID("self", 0); got != 0 {
+	if got := process.Held("self", 0); got != 0 {
 		t.Errorf("got %d of a descriptor that is no pidfd", got)
 	}
 }
@@ -108,7 +110,7 @@ func TestAProcessIsKnownByItsFolder(t *testing.T) {
 	}
 	defer f.Close()
 	fd := int(f.Fd())
-	if got := PID("self", fd); got != cmd.Process.Pid {
+	if got := process.Held("self", fd); got != cmd.Process.Pid {
 		t.Errorf("got %d, want %d", got, cmd.Process.Pid)
 	}
 	why := errors.New("enough")
@@ -124,7 +126,7 @@ func TestAProcessIsKnownByItsFolder(t *testing.T) {
 		t.Error(err)
 	}
 	_ = cmd.Wait()
-	if got := PID("self", fd); got != 0 {
+	if got := process.Held("self", fd); got != 0 {
 		t.Errorf("got %d after its end", got)
 	}
 	if err := Signal(fd, unix.SIGTERM); !errors.Is(err, unix.ESRCH) {

@@ -1,6 +1,7 @@
 package handoff
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,22 +100,14 @@ func waitFolder(ctx context.Context, fd int) error {
 
 // folderState returns the PID and the state of the process of a folder in /proc; pid is 0 if it was reaped.
 func folderState(fd int) (pid int, state byte) {
-	at, err := unix.Openat(fd, "stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/stat", fd))
+	name := bytes.LastIndexByte(text, ')') // PID (name) state
+	if err != nil || name < 0 || name+2 >= len(text) {
 		return 0, 0
 	}
-	defer unix.Close(at)
-	b := make([]byte, 512)
-	n, err := unix.Read(at, b)
-	if err != nil {
-		return 0, 0
-	}
-	number, rest, _ := strings.Cut(string(b[:n]), " ")
-	pid, _ = strconv.Atoi(number)
-	if i := strings.LastIndexByte(rest, ')'); i >= 0 && i+2 < len(rest) {
-		state = rest[i+2]
-	}
-	return pid, state
+	number, _, _ := bytes.Cut(text, []byte(" "))
+	pid, _ = strconv.Atoi(string(number))
+	return pid, text[name+2]
 }
 
 // pidfdInfo is struct pidfd_info of linux/pidfd.h, in its first size.
@@ -129,20 +122,6 @@ const (
 	// getInfo is PIDFD_GET_INFO: _IOWR(0xFF, 11, struct pidfd_info).
 	getInfo = 3<<30 | uintptr(unsafe.Sizeof(pidfdInfo{}))<<16 | 0xFF<<8 | 11
 )
-
-// PID returns the PID of the process of a descriptor of Open that another process, or this one ("self"), has open; 0:
-// it has ended, or fd is no such descriptor (proc_pid_fdinfo(5)).
-func PID(process string, fd int) int {
-	info, _ := os.ReadFile(fmt.Sprintf("/proc/%s/fdinfo/%d", process, fd))
-	_, text, isPidfd := strings.Cut(string(info), "\nPid:\t")
-	if isPidfd {
-		text, _, _ = strings.Cut(text, "\n")
-	} else if at, err := os.Readlink(fmt.Sprintf("/proc/%s/fd/%d", process, fd)); err == nil {
-		text, _ = strings.CutPrefix(at, "/proc/") // with " (deleted)" or an empty name after the end
-	}
-	pid, _ := strconv.Atoi(text)
-	return max(pid, 0)
-}
 
 // Status returns the exit status, as a shell has it, of a process that has ended and is not a child of this one. The
 // kernel reports it for a pidfd from Linux 6.15 on, once the parent has reaped the process: wait bounds that. ok is

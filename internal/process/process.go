@@ -93,6 +93,20 @@ func Children(pid int) (out []int) {
 	return out
 }
 
+// Held returns the process that a descriptor of handoff.Open means, which a process ("self": this one) has open; 0:
+// that has ended, or fd is no such descriptor. It is a pidfd (proc_pid_fdinfo(5)), or a folder in /proc.
+func Held(by string, fd int) int {
+	info, _ := os.ReadFile(fmt.Sprintf("/proc/%s/fdinfo/%d", by, fd))
+	_, text, isPidfd := strings.Cut(string(info), "\nPid:\t")
+	if isPidfd {
+		text, _, _ = strings.Cut(text, "\n")
+	} else if at, err := os.Readlink(fmt.Sprintf("/proc/%s/fd/%d", by, fd)); err == nil {
+		text, _ = strings.CutPrefix(at, "/proc/") // with " (deleted)" or an empty name after the end
+	}
+	pid, _ := strconv.Atoi(text)
+	return max(pid, 0)
+}
+
 // Variable returns a variable of the environment that a process began with; "": it has none, or
 // the environment cannot be read.
 func Variable(pid int, name string) string {

@@ -90,7 +90,7 @@ func Earlier(job string, endpoints []string) (pids []int) {
 		if at, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", p)); err != nil || at != here {
 			continue
 		}
-		pid := handoff.PID(strconv.Itoa(p), fdLaunch)
+		pid := process.Held(strconv.Itoa(p), fdLaunch)
 		if pid == 0 {
 			continue
 		}

@@ -87,7 +87,7 @@ func Main(print Print) child.Func {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		_ = unix.SetNonblock(fdSocket, true)
-		p := &companion{ctx: ctx, print: print, launch: handoff.PID("self", fdLaunch), news: make(chan news),
+		p := &companion{ctx: ctx, print: print, launch: process.Held("self", fdLaunch), news: make(chan news),
 			handedOff: make(chan none), leave: make(chan string, 1), broken: make(chan error, 1)}
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, unix.SIGTERM)
