@@ -54,8 +54,8 @@ func Take(ctx context.Context, o Options) (s Scene, err error) {
 		pid := cmp.Or(o.PID, os.Getpid()) // of the job, or as near to it as the reader is
 		used, held := o.Processor(pid)
 		defer func() {
-			s.Group.Used, s.Group.Held = o.Processor(pid)
-			s.Group = Group{Time: time.Since(now), Used: s.Group.Used - used, Held: s.Group.Held - held}
+			usedNow, heldNow := o.Processor(pid)
+			s.Group = Group{Time: time.Since(now), Used: usedNow - used, Held: heldNow - held}
 		}()
 	}
 	g := &gaps{user: s.User}
