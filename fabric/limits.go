@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
 	"path"
 	"strconv"
@@ -105,27 +106,42 @@ func cgroup(proc, sys fs.FS) Cgroup {
 
 // cpus returns the lowest quota of processor time (cpu.max; version 1: cpu.cfs_quota_us), in cores; 0: none.
 func cpus(sys fs.FS, groups map[string]string) (least float64) {
-	for _, v := range []struct{ controller, root string }{{"", "fs/cgroup"}, {"cpu", "fs/cgroup/cpu"}} {
-		at, ok := groups[v.controller]
-		if !ok {
+	for dir, old := range cpuGroups(groups) {
+		f := strings.Fields(readText(sys, path.Join(dir, "cpu.max")))
+		if old {
+			f = strings.Fields(readText(sys, path.Join(dir, "cpu.cfs_quota_us")) + " " +
+				readText(sys, path.Join(dir, "cpu.cfs_period_us")))
+		}
+		if len(f) != 2 {
 			continue
 		}
-		for _, dir := range groupsFrom(v.root, at) {
-			f := strings.Fields(readText(sys, path.Join(dir, "cpu.max")))
-			if v.controller != "" {
-				f = strings.Fields(readText(sys, path.Join(dir, "cpu.cfs_quota_us")) + " " +
-					readText(sys, path.Join(dir, "cpu.cfs_period_us")))
+		quota, _ := strconv.ParseFloat(f[0], 64) // "max" and -1: none
+		period, _ := strconv.ParseFloat(f[1], 64)
+		if quota > 0 && period > 0 && (least == 0 || quota/period < least) {
+			least = quota / period
+		}
+	}
+	return least
+}
+
+// cpuRoot is where version 1 has the groups of processor time.
+const cpuRoot = "fs/cgroup/cpu"
+
+// cpuGroups returns the folders of the groups that share out processor time, each with whether it is of version 1.
+func cpuGroups(groups map[string]string) iter.Seq2[string, bool] {
+	return func(yield func(string, bool) bool) {
+		for controller, root := range map[string]string{"": "fs/cgroup", "cpu": cpuRoot} {
+			at, ok := groups[controller]
+			if !ok {
+				continue
 			}
-			if len(f) == 2 {
-				quota, _ := strconv.ParseFloat(f[0], 64) // "max" and -1: none
-				period, _ := strconv.ParseFloat(f[1], 64)
-				if quota > 0 && period > 0 && (least == 0 || quota/period < least) {
-					least = quota / period
+			for _, dir := range groupsFrom(root, at) {
+				if !yield(dir, controller != "") {
+					return
 				}
 			}
 		}
 	}
-	return least
 }
 
 // memory returns the limit of the memory of control groups, and what is used of it; 0: none.

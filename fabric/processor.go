@@ -19,22 +19,15 @@ func Processor(pid int) (used, held time.Duration) {
 // processor reads cpu.stat of version 2 or 1. Source: cgroup-v2.rst and sched-bwc.rst of the kernel.
 func processor(proc, sys fs.FS, pid string) (used, held time.Duration) {
 	found := false
-	groups := parseCgroups(readText(proc, pid+"/cgroup"))
-	for controller, root := range map[string]string{"": "fs/cgroup", "cpu": "fs/cgroup/cpu"} {
-		at, known := groups[controller]
-		if !known {
-			continue
+	for dir, old := range cpuGroups(parseCgroups(readText(proc, pid+"/cgroup"))) {
+		has, was, here := counters(readText(sys, path.Join(dir, "cpu.stat")))
+		if old {
+			account := path.Join("fs/cgroup/cpuacct", strings.TrimPrefix(dir, cpuRoot), "cpuacct.usage")
+			n, _ := strconv.ParseInt(strings.TrimSpace(readText(sys, account)), 10, 64)
+			has = time.Duration(n)
 		}
-		for _, dir := range groupsFrom(root, at) {
-			has, was, here := counters(readText(sys, path.Join(dir, "cpu.stat")))
-			if controller != "" {
-				account := path.Join("fs/cgroup/cpuacct", strings.TrimPrefix(dir, root), "cpuacct.usage")
-				n, _ := strconv.ParseInt(strings.TrimSpace(readText(sys, account)), 10, 64)
-				has = time.Duration(n)
-			}
-			if here && (!found || was > held) {
-				used, held, found = has, was, true
-			}
+		if here && (!found || was > held) {
+			used, held, found = has, was, true
 		}
 	}
 	return used, held
