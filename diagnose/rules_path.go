@@ -195,36 +195,34 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	since := n.scene.Taken.Add(-max(k.Info.LastRecv, 0))
 	seen := fmt.Sprintf("%s to %s: backoff %d, %d unacknowledged, send queue %d", k.Local, k.Remote, k.Info.Backoff,
 		k.Info.Unacked, k.SendQ)
-	claims := func(cause, says string) claim {
-		return claimed(cause, verdict.Certain, says).of(nil, n, other).see("tcp_info", seen).since(since)
+	claims := func(cause string, sure verdict.Sure, says string) claim {
+		return claimed(cause, sure, says).of(nil, n, other).see("tcp_info", seen).since(since)
 	}
 	long := fmt.Sprintf("long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than "+
 		"the interface's", n.name, where)
-	lost := fmt.Sprintf("packets from %s to %s are lost, again and again", n.name, where)
 	forgotten := fmt.Sprintf("a connection from %s to %s that is open gets no answer any more, ", n.name, where)
 	t, tried := v.tried(n, other, k.Local.Addr().Unmap(), remote)
-	answers := v.answers(n, k.Local.Addr().Unmap(), remote)
-	switch {
-	case tried && t.Outcome == scene.Answered && (t.Full && !t.Long || t.Long && (lossy(k) || t.Again > few)):
-		return claims("path.loss", lost)
-	case tried && t.Outcome == scene.Answered && t.Long:
-		c := claims("path.stale", forgotten+"and a new one takes long messages: a firewall, a NAT or an inspecting box "+
-			"between drops this one")
+	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
+	case answers && k.SendQ > 0 && k.SendQ <= everywhere:
+		return claims("path.stale", verdict.Certain, forgotten+fmt.Sprintf("not even to %d bytes, and new ones are "+
+			"answered: a firewall or a NAT between has forgotten it", k.SendQ))
+	case answers:
+		return claims("path.mtu", verdict.Certain, long)
+	case t.Outcome != scene.Answered: // that is lost, below
+	case t.Full && !t.Long, t.Long && (lossy(k) || t.Again > few):
+		return claims("path.loss", verdict.Certain, fmt.Sprintf("packets from %s to %s are lost, again and again", n.name,
+			where))
+	case t.Long:
+		sure := verdict.Certain
 		if k.Info.Backoff < pastCuts {
-			c.Sure = verdict.Likely // a path that was cut for a moment looks the same until the next try
+			sure = verdict.Likely // a path that was cut for a moment looks the same until the next try
 		}
-		return c
-	case tried && t.Outcome == scene.Answered && lossy(k):
-		c := claims("path.mtu", long+", or most of that length are lost")
-		c.Sure = verdict.Likely
-		return c
-	case tried && t.Outcome == scene.Answered:
-		return claims("path.mtu", long)
-	case !tried && answers && k.SendQ > 0 && k.SendQ <= everywhere:
-		return claims("path.stale", forgotten+fmt.Sprintf("not even to %d bytes, and new ones are answered: a firewall or "+
-			"a NAT between has forgotten it", k.SendQ))
-	case !tried && answers:
-		return claims("path.mtu", long)
+		return claims("path.stale", sure, forgotten+"and a new one takes long messages: a firewall, a NAT or an "+
+			"inspecting box between drops this one")
+	case lossy(k):
+		return claims("path.mtu", verdict.Likely, long+", or most of that length are lost")
+	default:
+		return claims("path.mtu", verdict.Certain, long)
 	}
 	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a "+
 		"port of the switch, or the host", n.name, where, ago(k.Info.LastRecv)))
