@@ -5,13 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"syscall"
 
 	"launch/cmd/internal/companion"
+	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/fabric"
 	"launch/internal/exit"
@@ -118,10 +118,12 @@ func (s *Start) missing(err error) error {
 			s.Opt.JoinTimeout, left).
 			Do("see the findings above, or raise --join-timeout")
 	}
-	if h := s.Job.Store.V.Host; h == "localhost" || strings.HasPrefix(h, "127.") {
-		again += "\n--store " + h + " is the address of each machine itself: it serves only nodes on one machine"
-	}
-	if at := s.Job.Store.V; at.Embedded && net.ParseIP(at.Host) == nil && len(s.store.Serve) > 0 {
+	at := s.Job.Store.V
+	_, named := netip.ParseAddr(at.Host)
+	switch {
+	case storeaddr.LoopbackName(at.Host):
+		again += "\n--store " + at.Host + " is the address of each machine itself: it serves only nodes on one machine"
+	case at.Embedded && !at.Shared && named != nil && len(s.store.Serve) > 0:
 		again += fmt.Sprintf("\ngetent hosts %s   # on the missing nodes: the store is at %s", at.Host, s.store.Addr)
 	}
 	left += s.strangers(m.Attendance)
