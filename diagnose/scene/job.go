@@ -77,7 +77,9 @@ func (t *table) links(all []*seen) union {
 			links.join(strconv.Itoa(p.pid), fmt.Sprint(a.net, " ", a))
 		}
 		if p.role == Companion {
-			links.join(strconv.Itoa(p.pid), strconv.Itoa(process.Held(strconv.Itoa(p.pid), fdCommand)))
+			if held := process.Held(strconv.Itoa(p.pid), fdCommand); held != 0 {
+				links.join(strconv.Itoa(p.pid), strconv.Itoa(held))
+			}
 		}
 	}
 	return links

@@ -190,6 +190,7 @@ func take(t *testing.T, o Options) Scene {
 func TestCompanionsAreNamedBeforeTheSamples(t *testing.T) {
 	var named []Proc
 	var after time.Duration
+	start(t, companionOf(t, "other")) // neither has a command any more, and they are two jobs
 	began := time.Now()
 	s, err := Take(t.Context(), Options{Span: 2 * time.Second, PID: start(t, companionOf(t, "store-29377")),
 		Found: func(all []Proc) { named, after = append(named, all...), time.Since(began) },
