@@ -118,7 +118,7 @@ func (r *resolver) index() error {
 	switch {
 	case !r.job.Several():
 		r.job.Index = derived(0, "the number of nodes")
-	case v.Set && v.From.Tier == setting.Scheduler:
+	case v.Set && v.From.Tier == setting.Scheduler && !r.strayIndex():
 		r.job.Vouch = Scheduled
 	case v.Set:
 		r.job.Vouch = Typed

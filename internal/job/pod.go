@@ -103,12 +103,23 @@ func (r *resolver) sharedName(s Store) bool {
 	if name == p.Name || s.Host == r.sched.host.V || domain != "" && short(domain) == p.Service {
 		return false
 	}
-	base, number, _ := p.numbered()
-	if r.job.Index.From.Name == completionIndex && number != r.own[completionIndex] {
-		return false // a variable that this pod, which no Indexed Job named, has from elsewhere
+	if r.strayIndex() {
+		return false
 	}
+	base, _, _ := p.numbered()
 	other, _, numbered := (&Pod{Name: name}).numbered()
 	return !numbered || other != base && domain == ""
+}
+
+// strayIndex reports whether the index is of an Indexed Job that has not named this pod: a variable from elsewhere,
+// which several nodes may have.
+func (r *resolver) strayIndex() bool {
+	p := r.job.Pod
+	if r.job.Index.From.Name != completionIndex || p.hostNetwork {
+		return false
+	}
+	_, number, _ := p.numbered()
+	return number != r.own[completionIndex]
 }
 
 // named returns the places where the store, or the job's own, is named, the most explicit first.

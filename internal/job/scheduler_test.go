@@ -142,13 +142,18 @@ func TestANameOfAllPodsIsShared(t *testing.T) {
 		{"mnist-worker-0", "mnist-master-0", []string{"MASTER_ADDR=mnist-master-0", "RANK=1"}, false},
 	} {
 		in := inPod(tc.full, "torchrun t.py", append(tc.env, "LAUNCH_NNODES=3", "LAUNCH_STORE="+tc.store)...)
-		if j := resolve(t, in); j.Store.V.Shared != tc.shared {
+		j := resolve(t, in)
+		if j.Store.V.Shared != tc.shared {
 			t.Errorf("%s names %s (%v): shared %v", tc.full, tc.store, tc.env, j.Store.V.Shared)
+		}
+		// Two nodes that have the same variable from elsewhere do not replace each other.
+		if stray := tc.full == "gpu-07"; stray && j.Vouch != Typed {
+			t.Errorf("%s: its index is %q", tc.full, j.Vouch)
 		}
 	}
 	in := inPod("gpu-07", "torchrun t.py", index, "LAUNCH_NNODES=3", "LAUNCH_STORE=gpu-03")
 	in.Root = fstest.MapFS{"etc/hosts": {Data: []byte(managedHosts + " (host network).\n10.0.0.7 gpu-07\n")}}
-	if j := resolve(t, in); j.Store.V.Shared {
-		t.Error("a machine's name, in a pod of the host's network")
+	if j := resolve(t, in); j.Store.V.Shared || j.Vouch != Scheduled {
+		t.Errorf("a machine's name, in a pod of the host's network: shared %v, index %q", j.Store.V.Shared, j.Vouch)
 	}
 }

@@ -120,7 +120,7 @@ func (s *Start) leaveNote(ctx context.Context, text string, nameless, lacking bo
 	store := s.noteStore(ctx, place)
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text, First: len(place.Serve) > 0}
 	var server *rendezvous.Server // which the others wait for
-	switch hosts := note.First && !nameless && !lacking; {
+	switch hosts := note.First && !lacking; {
 	case hosts && s.UI.Watched() && !s.noWait(): // somebody reads what fails here, and starts again
 		ctx, cancel = context.WithTimeout(ctx, hostBudget)
 		defer cancel()
