@@ -25,6 +25,8 @@ const (
 	ended
 	// cascade: another process failed before.
 	cascade
+	// unknown: it looks like an error, and the table does not have it.
+	unknown
 	// harmless: also in the logs of healthy jobs.
 	harmless
 	// fact: no failure; what a cause may need.
@@ -54,7 +56,7 @@ func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
 		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses,
-		cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, facts,
+		cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, rosterCauses, unknownCauses, facts,
 	} {
 		out = append(out, part...)
 	}

@@ -70,7 +70,13 @@ func TestClassesOfFailedStarts(t *testing.T) {
 		counts := map[string]int{}
 		all := readClasses(t, file)
 		for _, c := range all {
-			how, why := c.judge(readText(t, c.log))
+			r := readText(t, c.log)
+			for _, v := range r.Verdicts {
+				if placeholder.MatchString(v.Says + v.Do) {
+					t.Errorf("%s: a hole in %q, %q", c.name, v.Says, v.Do)
+				}
+			}
+			how, why := c.judge(r)
 			if counts[how]++; how != "right" {
 				t.Errorf("%s: %s: %s; want %s %s", how, c.name, why, c.want, c.may)
 			}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"time"
 )
 
@@ -13,6 +14,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {
 		if old.lines++; !old.over() {
+			old.learn(&e, f.lines)
 			return old
 		}
 	} else if len(f.events) >= maxEvents {
@@ -27,6 +29,23 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	st.wanted = st.progress + fewSteps + 1
 	f.events[key] = &e
 	return &e
+}
+
+// learn takes from a later line of the same kind, soon after, what the first one did not say.
+func (e *event) learn(later *event, line int64) {
+	const near = 40
+	if line-e.order > near {
+		return
+	}
+	for name, v := range later.vals {
+		if v != "" && e.vals[name] == "" {
+			if e.vals == nil {
+				e.vals = map[string]string{}
+			}
+			e.vals[name] = v
+		}
+	}
+	e.node = cmp.Or(e.node, later.vals["node"])
 }
 
 // blame finds the rank and the node of an event: those that the line names, else those of who wrote it.
@@ -45,6 +64,10 @@ func (f *follower) blame(e *event, p *prefix) {
 	}
 	if r := number(e.vals["rank"]); r >= 0 && r < 1<<24 {
 		e.rank = r
+	}
+	if e.vals["ranks"] != "" { // who writes it names others
+		e.rank, e.node, e.local = -1, "", -1
+		return
 	}
 	if e.rank < 0 {
 		e.rank = e.st.rank

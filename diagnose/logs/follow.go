@@ -46,6 +46,7 @@ type stream struct {
 	wanted      int // they are counted up to here
 	trace       *trace
 	root        *summary
+	reported    *summary // the last one that was complete
 }
 
 type streamKey struct {
@@ -227,10 +228,16 @@ func (f *follower) hit(line []byte) {
 	}
 	var found *cause
 	var vals map[string]string
+	if st.trace != nil && st.trace.of != nil {
+		p.body = bytes.TrimPrefix(p.body, []byte(reportIndent))
+	}
 	inTrace := st.trace != nil && !bytes.HasPrefix(p.body, []byte(wordTrace))
 	indented := inTrace && len(p.body) > 0 && (p.body[0] == ' ' || p.body[0] == '\t')
 	if !indented {
 		found, vals = f.match(p.body)
+	}
+	if found != nil && found.grade == unknown && (inTrace || bareError(p.body)) {
+		found, vals = nil, nil
 	}
 	switch {
 	case inTrace && st.trace.feed(p.body):
@@ -338,7 +345,7 @@ func (f *follower) closes(st *stream) {
 // rest gives up all unfinished tracebacks and summaries.
 func (f *follower) rest() {
 	for st := range f.busy {
-		st.trace, st.root = nil, nil
+		st.trace, st.root, st.reported = nil, nil, nil
 	}
 	clear(f.busy)
 }

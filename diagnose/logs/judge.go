@@ -20,7 +20,7 @@ const (
 // judge says what all lines together mean.
 func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps}
-	all := f.sorted()
+	all, began := apart(f.sorted(), rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool { return e.over() })
 	roots := ofGrades(live, decisive, failed)
 	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool { return e.cause.id == "log.peer-lost" })
@@ -37,6 +37,9 @@ func (f *follower) judge() Reading {
 		f.decide(&r, roots, used)
 	} else {
 		f.openEnd(&r, live, used)
+	}
+	if began = slices.DeleteFunc(began, func(e *event) bool { return e.over() }); r.First == nil && len(began) > 0 {
+		f.roster(&r, began)
 	}
 	if r.First != nil {
 		r.Cascade = f.cascade(all, used)
@@ -57,6 +60,18 @@ func (f *follower) sorted() []*event {
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.cause.id, b.cause.id), cmp.Compare(a.rank, b.rank))
 	})
 	return all
+}
+
+// apart returns the events without those of one cause, and those.
+func apart(all []*event, id string) (others, its []*event) {
+	for _, e := range all {
+		if e.cause.id == id {
+			its = append(its, e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return others, its
 }
 
 func ofGrades(all []*event, from, to grade) []*event {
@@ -158,12 +173,12 @@ func (f *follower) adopt(e *event) {
 func (f *follower) verdict(group []*event) verdict.Verdict {
 	top := group[0]
 	ranks, nodes := whose(group)
-	says := top.says(who(ranks, nodes, top))
+	name := who(ranks, nodes, top)
 	if top.cause.job {
 		ranks, nodes = pair(top), nil
 	}
 	v := verdict.Verdict{Cause: top.cause.id, Sure: verdict.Likely, Ranks: ranks, Nodes: nodes, Since: top.time,
-		Says: says, Do: top.cause.do, Seen: seen(group)}
+		Says: top.says(name), Do: top.does(name), Seen: quoted(group)}
 	if top.cause.grade == decisive || top.cause.grade == failed && top.trace {
 		v.Sure = verdict.Certain
 	}
@@ -183,10 +198,10 @@ func (f *follower) lead(group []*event) Lead {
 	top := group[0]
 	ranks, nodes := whose(group)
 	return Lead{Family: top.cause.id, Says: top.says(who(ranks, nodes, top)), Ranks: ranks, Nodes: nodes,
-		Seen: seen(group), Need: top.cause.need}
+		Seen: quoted(group), Need: top.cause.need}
 }
 
-func seen(group []*event) (out []finding.Seen) {
+func quoted(group []*event) (out []finding.Seen) {
 	for _, e := range group[:min(len(group), maxSeen)] {
 		out = append(out, finding.Seen{Where: e.where, What: tidy(e.text)})
 	}
@@ -195,10 +210,13 @@ func seen(group []*event) (out []finding.Seen) {
 
 // openEnd reports failures that the logs do not explain.
 func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
-	for _, g := range []grade{open, waits, ended, cascade} {
+	for _, g := range []grade{open, waits, ended, cascade, unknown} {
 		some := ofGrades(live, g, g)
 		if len(some) == 0 {
 			continue
+		}
+		if g == unknown && r.First != nil {
+			break
 		}
 		if r.First == nil {
 			f.adopt(some[0])
@@ -256,7 +274,7 @@ func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
 	}
 	rank := number(missing[0].vals["missing"])
 	return verdict.Verdict{
-		Cause: "rank.missing", Sure: verdict.Likely, Ranks: []int{rank}, Since: missing[0].time, Seen: seen(missing),
+		Cause: "rank.missing", Sure: verdict.Likely, Ranks: []int{rank}, Since: missing[0].time, Seen: quoted(missing),
 		Says: rankList([]int{rank}) + " did not reach init_process_group; the other ranks gave up waiting for it",
 		Do:   "look at the output of that rank: it ended, hangs, or was never started",
 	}, true
@@ -270,7 +288,7 @@ func (f *follower) versions(live []*event) (verdict.Verdict, bool) {
 		return verdict.Verdict{}, false
 	}
 	return verdict.Verdict{
-		Cause: "log.nccl-version-mismatch", Sure: verdict.Likely, Since: some[0].time, Seen: seen(some),
+		Cause: "log.nccl-version-mismatch", Sure: verdict.Likely, Since: some[0].time, Seen: quoted(some),
 		Says: "the nodes load different NCCL versions: " + strings.Join(versions, ", "),
 		Do:   "install the same NCCL on all nodes; check LD_LIBRARY_PATH for a second one",
 	}, true

@@ -10,12 +10,19 @@ var mpiCauses = []cause{
 		from:  "open-mpi/ompi",
 	}, {
 		id: "log.ssh-failure", grade: decisive,
-		words: []string{"Host key verification failed", "Permission denied (publickey", "non-zero exit status 255",
-			"ssh exited with exit code 255", "REMOTE HOST IDENTIFICATION HAS CHANGED", "Permission denied, please try again",
+		words: []string{"Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"},
+		form:  opt(`^(?:\S*@)?(?P<node>[\w.-]+): Host key`),
+		says:  "ssh does not know the key of a host, or knows another one[: {node}], and asks nothing without a terminal",
+		do: "put the key into ~/.ssh/known_hosts of the launching host, for each host by the name that is used: " +
+			"ssh-keyscan HOST >> ~/.ssh/known_hosts; an old one goes with ssh-keygen -R HOST",
+	}, {
+		id: "log.ssh-failure", grade: decisive,
+		words: []string{"Permission denied (publickey", "non-zero exit status 255",
+			"ssh exited with exit code 255", "Permission denied, please try again",
 			"ssh_exchange_identification: ", "kex_exchange_identification: "},
 		form: re(
 			`[Cc]ommand '\[?'?ssh (?:\S+ )*?(?P<node>[\w.-]+) hostname|ssh|^(?:\S*@)?(?P<node>[\w.-]+): (?:ssh|Permission)|` +
-				`verification|Permission|IDENTIFICATION|identification`,
+				`Permission|identification`,
 		),
 		says: "ssh without a password does not work to {where}",
 		do:   "set up ssh keys to every host of the job, the launching one included: ssh -o BatchMode=yes HOST true",
@@ -27,7 +34,7 @@ var mpiCauses = []cause{
 		need: []string{"ssh -v HOST true from the launching node"},
 	}, {
 		id: "log.wrong-interface", grade: decisive, words: []string{"connect() to "},
-		form: re(`connect\(\) to (?P<addr>172\.17\.\d+\.\d+|192\.168\.122\.\d+):\d+ failed`),
+		form: re(`connect\(\) to (?P<addr>172\.17\.\d+\.\d+|192\.168\.122\.\d+)(?::\d+)? failed`),
 		says: "MPI calls {addr}, an address of a bridge that each host has for itself",
 		do:   "leave these interfaces out: --mca btl_tcp_if_exclude lo,docker0,virbr0 (and oob_tcp_if_exclude)",
 		from: "open-mpi/ompi",
@@ -36,11 +43,17 @@ var mpiCauses = []cause{
 		words: []string{"Open MPI failed to TCP connect", "unable to complete a TCP connection", "connect() to ",
 			"unable to connect from", "HYDU_sock_connect", "HYD_sock_connect", "lost communication with a remote daemon",
 			"ORTE has lost communication", "PRTE has lost communication", "No route to host", "Network is unreachable"},
-		form: re(`(?:[Ff]ailed to TCP|unable to|failed|HYD|lost communication|No route|unreachable)`),
+		form: re(`connect\(\) to (?P<addr>[\w.:]+) failed|` +
+			`(?:[Ff]ailed to TCP|unable to|failed|HYD|lost communication|No route|unreachable)`),
 		not:  []string{"NCCL INFO", "retry"},
-		says: "{who} cannot connect to another host: a firewall, a wrong interface, or that host has failed",
+		says: "{who} cannot connect to another host[ ({addr})]: a firewall, a wrong interface, or that host has failed",
 		need: []string{"the interfaces and routes of both hosts (ip -br addr, ip route)",
 			"is TCP open between the hosts on all ports: launch check"},
+	}, {
+		id: "log.mpi-tcp", grade: open, with: "mpi.tcp", words: []string{"Local host:", "Remote daemon:"},
+		form: re(`^\s*(?:Local host: +(?P<node>[\w.-]+)|Remote daemon: .* on node (?P<node>[\w.-]+))`),
+		says: "{who} cannot connect to another host, or is lost",
+		need: []string{"the output and the kernel's log of that host"},
 	}, {
 		id: "log.mpi-program-missing", grade: decisive,
 		words: []string{"unable to find the specified executable", "could not find an executable",
@@ -130,7 +143,8 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.mpi-fabric", grade: family,
 		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() fail", "OFI fi_fabric failed",
-			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit"},
+			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit",
+			"failed an OFI Libfabric library call"},
 		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' adapters",
 		do:   "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it starts",
 		need: []string{"fi_info and FI_PROVIDER of each node"},

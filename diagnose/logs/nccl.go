@@ -12,7 +12,19 @@ var facts = []cause{
 		form: re(`NCCL_SOCKET_IFNAME set (?:by environment )?to (?P<v>\S+)`)},
 	{id: "nccl.loopback", grade: fact, words: []string{"Using interface lo:127", "Bootstrap : Using lo:127",
 		"Bootstrap: Using lo:127", "[0]lo:127"}, form: re(`(?P<v>lo:127[\d.]+)`)},
+	{id: "nccl.host-only", grade: fact, words: []string{" : Using [0]", ": Using [0]"},
+		form: re(`Using (?P<v>\[0\].*\[\d+\]` + hostOnly + `[\w.-]*:|\[0\]` + hostOnly + `[\w.-]*:\S+ \[1\])`)},
+	{id: "nccl.link-local", grade: fact, words: []string{":fe80:"},
+		form: re(`Bootstrap ?: Using (?:\[0\])?(?P<v>[\w.-]+):fe80:`)},
+	{id: "rdma.gid-change", grade: fact, words: []string{"GID table change"}, form: re(`(?P<v>GID table change)`)},
+	{id: "mpi.tcp", grade: fact, words: []string{"failed to TCP connect", "lost communication with a remote daemon"},
+		form: re(`(?P<v>TCP connect|remote daemon)`)},
+	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
+		form: re(`(?P<v>loopback)`)},
 }
+
+// hostOnly begins the names of interfaces that are no network between hosts.
+const hostOnly = `(?:br-|veth|docker|virbr|cni|flannel|cali|lxc)`
 
 // ncclCauses are errors of NCCL's start and of its plugins.
 var ncclCauses = []cause{
@@ -84,6 +96,47 @@ var ncclCauses = []cause{
 		do:    "set NCCL_SOCKET_IFNAME to the interface that the nodes share (or ^lo,docker0)",
 		from:  "horovod/horovod#700",
 	}, {
+		id: "log.wrong-interface", grade: family, with: "nccl.host-only",
+		words: []string{"connect returned", "transport/net.cc", "include/net.h", "onnection timed out", "o route to host",
+			"onnection refused"},
+		form: re(`NCCL INFO (?:include|transport|src)/\S+:\d+ -> [1-9]|NCCL WARN|\] WARN|connect returned`),
+		says: "NCCL of {who} uses all interfaces, also bridges and veths, which are local to a host",
+		do:   "set NCCL_SOCKET_IFNAME to the interface that the nodes share, on all nodes",
+		need: []string{"the line NCCL INFO NET/Socket : Using of all nodes"},
+		from: "NVIDIA/nccl#697",
+	}, {
+		id: "log.wrong-interface", grade: family, with: "nccl.link-local",
+		words: []string{"Call to bind failed", "onnect to fe80:", "connect returned"},
+		form:  re(`WARN|failed|returned`),
+		says:  "the interface that NCCL of {who} chooses has only a link-local address (fe80::)",
+		do:    "give that interface an address, or set NCCL_SOCKET_IFNAME to one that has an address on every node",
+		need:  []string{"ip -br addr of that node, in the job's container"},
+		from:  "NVIDIA/nccl#975",
+	}, {
+		id: "log.interface-not-found", grade: family, words: []string{"ocket creation failed"},
+		form: re(`ocket creation failed.*Address family not supported`),
+		says: "NCCL finds no usable network interface on {where}: it has no address of the family that NCCL wants",
+		do: "give the container a network (docker --network host), or set NCCL_SOCKET_IFNAME and " +
+			"NCCL_SOCKET_FAMILY to what it has",
+		need: []string{"ip -br addr on that node, in the job's container"},
+		from: "NVIDIA/nccl-tests#14",
+	}, {
+		id: "log.shm-unshared", grade: family, words: []string{"attaching to shared memory segment"},
+		form: re(`WARN.*(?:No such file|error: 2\b)`),
+		says: "NCCL of {who} takes another rank for one of its own host, and does not find its shared memory",
+		do: "let the containers of a host share /dev/shm (docker --ipc=host), or set NCCL_SHM_DISABLE=1; where two hosts " +
+			"have the same name and boot id, give each its own NCCL_HOSTID",
+		need: []string{"are the ranks of one host in one container",
+			"hostname and /proc/sys/kernel/random/boot_id of each node"},
+		from: "NVIDIA/nccl shmutils.cc, utils.cc getHostHash",
+	}, {
+		id: "log.net-mismatch", grade: decisive, words: []string{"wrong type"},
+		form: re(`wrong type (?:3 != 4|4 != 3)`), // ncclSocketTypeNetSocket, ncclSocketTypeNetIb
+		says: "some ranks use InfiniBand or RoCE, and others plain sockets",
+		do: "compare the lines NCCL INFO Using network of all nodes: where it is Socket, look for the HCAs, libibverbs " +
+			"and NCCL_IB_DISABLE",
+		from: "NVIDIA/nccl socket.h",
+	}, {
 		id: "log.wrong-interface", grade: family,
 		words: []string{"onnect to 127.", "onnecting to 127.", "onnect to 172.17.", "onnecting to 172.17.",
 			"onnect to 192.168.122.", "onnecting to 192.168.122.", "onnect to 169.254."},
@@ -134,6 +187,14 @@ var ncclCauses = []cause{
 // ncclOpen are errors of NCCL that have many causes.
 var ncclOpen = []cause{
 	{
+		id: "log.nccl-bootstrap", grade: open, soft: true, words: []string{"connect returned"},
+		form: re(`connect returned (?P<why>[A-Z][\w ]*), retrying`),
+		says: "{who} cannot connect to another rank in NCCL's start: {why}",
+		need: []string{
+			"the interface of each node in the lines NCCL INFO Bootstrap and NET/Socket (NCCL_DEBUG=INFO)",
+			"is TCP open between the nodes on all ports: launch check",
+		},
+	}, {
 		id: "log.nccl-bootstrap", grade: open,
 		words: []string{"is neither AF_INET", "socketPollConnect", "socketStartConnect", "ncclSocketConnect",
 			"Call to connect", "connect timeout", "Call to bind failed", "bootstrap", "socketTryAccept",
@@ -158,7 +219,7 @@ var ncclOpen = []cause{
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",
 			"falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
-			"Missing", "disabled", "nvmlInit", "Failed to open libibverbs.so"},
+			"Missing", "disabled", "nvmlInit", "Failed to open libibverbs.so", "GID table change"},
 		says: "NCCL of {who} warns: {error}",
 		need: []string{"a run with NCCL_DEBUG=INFO, the output of all ranks"},
 	},

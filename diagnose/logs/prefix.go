@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -17,10 +18,15 @@ type prefix struct {
 }
 
 var (
-	rayPrefix   = regexp.MustCompile(`^\(([\w.:<> -]*pid=\d+)(?:, ip=([\w.:]+))?\) ?`)
-	sternPrefix = regexp.MustCompile(`^([a-z][a-z0-9]*(?:-[a-z0-9]+)*-(?:\d+|[a-z0-9]{5})) ([a-z][-a-z0-9]*) `)
-	ncclPrefix  = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
-	ansi        = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+	rayPrefix     = regexp.MustCompile(`^\(([\w.:<> -]*pid=\d+)(?:, ip=([\w.:]+))?\) ?`)
+	sternPrefix   = regexp.MustCompile(`^([a-z][a-z0-9]*(?:-[a-z0-9]+)*-(?:\d+|[a-z0-9]{5})) ([a-z][-a-z0-9]*) `)
+	composePrefix = regexp.MustCompile(`^([A-Za-z][\w.-]*\d[\w.-]*|\d+(?:\.[\w-]+)+) *\| `)
+	pdshPrefix    = regexp.MustCompile(`^((?:\d+\.){3}\d+|[a-z][a-z.-]*\d[a-z0-9.-]*): `)
+	syslogPrefix  = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
+	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
+	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib)[\w.-]*$|\.(?:so|py|sh)\b`)
+	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
+	ansi          = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
 // strip takes the prefixes off a line: those of pods, ranks, tasks and time stamps.
@@ -52,8 +58,16 @@ func (p *prefix) one(round int) bool {
 		if n := stampLen(p.body); n > 0 {
 			return p.take(n, nil)
 		}
-		return round == 0 && p.counted()
+		return round == 0 && (p.counted() || p.host(pdshPrefix) || p.host(composePrefix))
+	case c >= 'A' && c <= 'Z' && round == 0:
+		if m := datePrefix.FindSubmatch(p.body); m != nil {
+			return p.take(len(m[0]), nil)
+		}
+		return p.host(syslogPrefix)
 	case c >= 'a' && c <= 'z' && round == 0:
+		if p.host(pdshPrefix) || p.host(composePrefix) {
+			return true
+		}
 		end := bytes.IndexByte(p.body[:min(len(p.body), 256)], ' ')
 		if end < 0 || bytes.IndexByte(p.body[:end], '-') < 0 || bytes.IndexByte(p.body[:end], ':') >= 0 {
 			return false
@@ -64,6 +78,16 @@ func (p *prefix) one(round int) bool {
 		}
 	}
 	return false
+}
+
+// host takes off the name of the host or container that a collector of logs writes before each line.
+func (p *prefix) host(form *regexp.Regexp) bool {
+	m := form.FindSubmatch(p.body)
+	if m == nil || program.Match(m[1]) {
+		return false
+	}
+	p.node = string(m[1])
+	return p.take(len(m[0]), m[1])
 }
 
 // counted takes off seconds since the start, or srun's number of a task.
@@ -93,7 +117,7 @@ func (p *prefix) bracket() bool {
 		return p.take(n, nil)
 	}
 	end := bytes.IndexByte(p.body[:min(len(p.body), 300)], ']')
-	if end < 2 {
+	if end < 1 {
 		return false
 	}
 	in, rest := p.body[1:end], p.body[end+1:]
@@ -107,7 +131,7 @@ func (p *prefix) bracket() bool {
 		first--
 	}
 	n := number(string(in[first:]))
-	if n < 0 || n >= 1<<20 || first == 0 {
+	if n < 0 || n >= 1<<20 || first == 0 && !bytes.HasPrefix(rest, []byte("<std")) {
 		return false
 	}
 	name := in[:first]
@@ -115,10 +139,10 @@ func (p *prefix) bracket() bool {
 	case len(rest) > 0 && rest[0] == ':' && (string(name) == "rank" || string(name) == "rank "):
 		p.rank = n
 		return p.take(end+2+spaces(rest[1:], 1), in)
-	case len(rest) > 0 && rest[0] == ':' && letters(name):
+	case first > 0 && len(rest) > 0 && rest[0] == ':' && letters(name):
 		p.local = n
 		return p.take(end+2+spaces(rest[1:], 1), in)
-	case name[first-1] == ',' && bytes.HasPrefix(rest, []byte("<std")) && tag > 0 &&
+	case (first == 0 || name[first-1] == ',') && bytes.HasPrefix(rest, []byte("<std")) && tag > 0 &&
 		len(rest) > tag+1 && rest[tag+1] == ':':
 		p.rank = n
 		return p.take(end+1+tag+2+spaces(rest[tag+2:], 1), in)
@@ -245,6 +269,21 @@ func stamp(line []byte, year int) (time.Time, bool) {
 		zone = time.FixedZone("", offset)
 	}
 	return time.Date(n(1), time.Month(n(2)), n(3), n(4), n(5), n(6), nanos(7), zone).UTC(), true
+}
+
+// numbers returns a list of them: "0, 2-4".
+func numbers(s string) (out []int) {
+	for part := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == ',' || r == ' ' }) {
+		low, high, isRange := strings.Cut(part, "-")
+		a, b := number(low), number(high)
+		if !isRange {
+			b = a
+		}
+		for n := a; a >= 0 && n <= b && len(out) < maxStreams; n++ {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // number returns a number of digits only; what is none, or does not fit, is -1.

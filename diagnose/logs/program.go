@@ -115,6 +115,16 @@ var programCauses = []cause{
 		from:  "vllm ray_utils.py",
 	}, {
 		id: "log.ray-resources", grade: family, soft: true,
+		words: []string{"No available node types can fulfill", "creating a placement group of specs"},
+		form:  re(`\{[^}]*'node:(?P<addr>[^'_][^']*)'`),
+		says: "Ray has no node of the address {addr} with what is asked for: Ray knows that node by another one, " +
+			"or it is busy",
+		do: "set VLLM_HOST_IP on each node to the address that ray list nodes shows for it: an IP, not a name; " +
+			"compare ray status with the number of GPUs asked for",
+		need: []string{"ray status", "the addresses of ray list nodes"},
+		from: "vllm-project/vllm#14186",
+	}, {
+		id: "log.ray-resources", grade: family, soft: true,
 		words: []string{"No available node types can fulfill resource request", "placement group is not ready",
 			"Cannot provide a placement group"},
 		form: opt(`resource request (?P<what>\{[^}]*\})`),

@@ -16,18 +16,39 @@ var rdmaCauses = []cause{
 		do:   "use hostNetwork, or name in NCCL_IB_HCA only the devices that show_gids lists in the container",
 	}, {
 		id: "log.rdma-registration", grade: family,
-		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr"},
-		form:  re(`Cannot allocate memory|with 12 |ENOMEM`),
-		says:  "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
-		do:    "on that node, in the job's own shell: ulimit -l must say unlimited",
-		need:  []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
-		from:  "NVIDIA/nccl-tests#206",
+		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr", "Libfabric error: (-12)",
+			"post internal receive buffers"},
+		form: re(`Cannot allocate memory|with 12 |ENOMEM|post internal receive buffers`),
+		says: "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
+		do:   "on that node, in the job's own shell: ulimit -l must say unlimited",
+		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
+		from: "NVIDIA/nccl-tests#206",
 	}, {
 		id: "log.gdr-peer-memory", grade: family, words: []string{"ibv_reg_mr", "ibv_reg_dmabuf_mr"},
 		form: re(`Bad address|Invalid argument|Operation not supported|Protocol not supported`),
 		says: "{who} cannot register GPU memory for RDMA: nvidia-peermem is not loaded, or DMA-BUF does not work",
 		do:   "modprobe nvidia-peermem on that node; NCCL_NET_GDR_LEVEL=LOC shows whether GPUDirect is the cause",
 		need: []string{"lsmod of that node (nvidia_peermem)", "a run with NCCL_NET_GDR_LEVEL=LOC"},
+	}, {
+		id: "log.efa-gpu-memory", grade: family, words: []string{"Unable to register memory (type = 2)"},
+		form: re(`RC: -(?P<code>\d+)`),
+		says: "the OFI plugin of {who} cannot register GPU memory with the EFA (error {code}): driver, libfabric and " +
+			"NCCL do not fit together",
+		do: "install a newer EFA installer (driver and libfabric) in host and image; FI_EFA_SET_CUDA_SYNC_MEMOPS=0 " +
+			"helps with libfabric before 1.20 and NCCL 2.19 or newer",
+		need: []string{"fi_info --version and the version of the EFA driver on that node"},
+		from: "aws/aws-ofi-nccl#584",
+	}, {
+		id: "log.gid-change", grade: family, with: "rdma.gid-change",
+		words: []string{"Got completion with error 12", "Got completion from peer", "transport retry count exceeded",
+			"IBV_WC_RETRY_EXC_ERR"},
+		form: re(`error 12|status=(?:IBV_WC_RETRY_EXC_ERR\()?12|[Rr]etry|RETRY`),
+		says: "the GIDs of an RDMA device of {where} changed while the job ran: an address came or went, and " +
+			"transfers get no answer",
+		do: "leave the addresses of the RDMA interfaces as they are during a job (NetworkManager, DHCP, a bond's " +
+			"failover); start again, and compare show_gids before and after",
+		need: []string{"show_gids of both nodes, and the kernel's log of that time"},
+		from: "NVIDIA/nccl#394",
 	}, {
 		id: "log.rdma-peer-gone", grade: cascade, words: []string{"Got completion "},
 		form: re(`(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),

@@ -8,6 +8,12 @@ var torchCauses = []cause{
 		says: "launch's check {check} failed: {what}",
 		do:   "do what the line \"fix\" below this line says",
 	}, {
+		id: "log.launch-error", grade: decisive, words: []string{"launch: error: "},
+		form: re(`launch: error: (?P<what>\S.*)`),
+		not:  []string{"terminated before", "interrupted"},
+		says: "launch did not start the command, or ended it: {what}",
+		do:   "do what the line \"hint\" below this line says",
+	}, {
 		id: "log.port-in-use", grade: decisive,
 		words: []string{"Address already in use", "EADDRINUSE", "address already in use"},
 		form:  opt(`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? (?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
@@ -43,6 +49,7 @@ var torchCauses = []cause{
 	}, {
 		id: "log.address-not-local", grade: family, words: []string{"Cannot assign requested address"},
 		form: opt(`bind to (?P<addr>[\w.-]+|\[[^\]]*\]):\d+`),
+		not:  []string{"NCCL WARN", "NCCL INFO"},
 		says: "{who} listens on an address[ ({addr})] that its host does not have: MASTER_ADDR names another host, or " +
 			"rank 0 runs on another node",
 		do:   "compare MASTER_ADDR with ip -br addr on the node of rank 0",
@@ -62,6 +69,14 @@ var torchCauses = []cause{
 		do: "set GLOO_SOCKET_IFNAME to the interface that the nodes share, or fix the host's own name in /etc/hosts " +
 			"(it must not be 127.x)",
 		from: "pytorch/gloo, transport/tcp",
+	}, {
+		id: "log.hostname-resolves-to-loopback", grade: family, with: "gloo.loopback",
+		words: []string{"connectFullMesh failed"},
+		says:  "{who} cannot connect to another rank (Gloo): a host's own name has no address, so Gloo uses loopback there",
+		do: "set GLOO_SOCKET_IFNAME to the interface that the nodes share, or give each host its own name in " +
+			"/etc/hosts",
+		need: []string{"getent hosts $(hostname) on each node"},
+		from: "torch ProcessGroupGloo",
 	}, {
 		id: "log.interface-not-found", grade: decisive,
 		words: []string{"Unable to find address for: ", "Unable to find interface for"},
@@ -114,9 +129,10 @@ var torchCauses = []cause{
 		words: []string{
 			"Name or service not known", "Temporary failure in name resolution", "cannot be retrieved (gai error: -",
 			"Could not resolve hostname", "No address associated with hostname", "nodename nor servname provided",
-			"Name does not resolve",
+			"Name does not resolve", "unable to get host address for",
 		},
-		form: opt(`network addresses of \((?P<host>[^,()]*), |resolve hostname (?P<host>[^\s:]+)|` +
+		form: opt(`get host address for (?P<host>[\w.-]+)|` +
+			`network addresses of \((?P<host>[^,()]*), |resolve hostname (?P<host>[^\s:]+)|` +
 			`for (?:host )?"?(?P<host>[\w-]+(?:\.[\w-]+)+)"?`),
 		not:  []string{"gai error: -5", "gai error: -9", "[::]", "hostname of the client socket"},
 		says: "{who} cannot resolve a name[ ({host})]: the name has no entry, or the name server did not have it yet",

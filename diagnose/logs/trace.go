@@ -13,8 +13,12 @@ const (
 // trace is a Python traceback that is being read.
 type trace struct {
 	lines     int
-	at, inner string // the program's innermost frame, and the innermost of all
+	at, inner string   // the program's innermost frame, and the innermost of all
+	of        *summary // torchrun's report that it is part of, or nil
 }
+
+// reportIndent is what torchrun writes before each line of a traceback in its report.
+const reportIndent = "  "
 
 var (
 	frameForm = regexp.MustCompile(`^\s+File "([^"]+)", line (\d+)`)
@@ -55,6 +59,9 @@ func (f *follower) endTrace(st *stream) {
 func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[string]string) {
 	t := st.trace
 	f.endTrace(st)
+	if t.of != nil {
+		p.rank, p.local, p.node = t.of.rank, t.of.local, t.of.node
+	}
 	if found == nil || found.grade > harmless {
 		found, vals = f.ofException(p.body), nil
 	}
@@ -70,11 +77,16 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 
 // specials reads the lines that are more than a row of the table.
 func (f *follower) specials(st *stream, p *prefix, found *cause) {
-	failure := found != nil && found.grade < harmless
+	failure := found != nil && found.grade < unknown
 	for _, h := range f.hits {
 		switch f.special[h] {
 		case wordTrace:
 			st.trace = &trace{}
+			if summaryTrace.Match(p.body) {
+				if st.trace.of = st.reported; st.trace.of == nil {
+					st.trace.of = &summary{rank: -1, local: -1}
+				}
+			}
 			f.opens(st)
 		case wordRoot:
 			st.root = &summary{rank: -1, local: -1}
@@ -116,6 +128,8 @@ type summary struct {
 	local      int
 }
 
+var summaryTrace = regexp.MustCompile(`^\s*traceback\s*: Traceback `)
+
 var summaryForm = regexp.MustCompile(`^\s*(time|host|rank|exitcode)\s*: (\S+)(?: \(local_rank: (\d+)\))?`)
 
 // feedRoot reads a line of such a report; its exit code ends it.
@@ -138,7 +152,7 @@ func (f *follower) feedRoot(st *stream, p *prefix) {
 	case "rank":
 		s.rank, s.local = number(v), number(string(m[3]))
 	case "exitcode":
-		st.root = nil
+		st.root, st.reported = nil, s
 		f.closes(st)
 		f.ended(st, p, s, v)
 	}

@@ -30,10 +30,11 @@ var torchWaits = []cause{
 			"client socket has timed out", "client socket has failed to connect", "RendezvousConnectionError",
 			"failed to connect/validate to host", "failed to connect to any network address",
 			"connect() timed out", "Failed to connect to GCS", "Failed to connect to Redis",
-			"connection to redis", "The connection to the C10d store has failed",
+			"connection to redis", "The connection to the C10d store has failed", "Unable to connect to GCS",
 		},
-		form: opt(`trying to connect to \((?P<host>[\w.-]+), (?P<port>\d+)\)`),
-		not:  []string{"errno: 97", "retrying (try="},
+		form: opt(`trying to connect to \(?(?P<host>[\w.-]+)(?:, |:)(?P<port>\d+)|` +
+			`GCS at (?:address )?(?P<host>[\w.-]+):(?P<port>\d+)`),
+		not: []string{"errno: 97", "retrying (try="},
 		says: "{who} cannot connect to the store[ at {host} port {port}]: no store listens there, the address is " +
 			"another host's, or a firewall drops the connection",
 		need: []string{
@@ -47,8 +48,7 @@ var torchWaits = []cause{
 		words: []string{
 			"Watchdog caught collective operation timeout", "Timeout at NCCL work", "Timeout at collective",
 			"for recv operation to complete", "for send operation to complete", "operation timed out",
-			"Waiting for rendezvous timed out", "DEADLINE_EXCEEDED: Barrier timed out",
-			"Barrier timed out", "Watchdog caught collective", "Stalled ranks", "Missing ranks",
+			"Waiting for rendezvous timed out", "Watchdog caught collective", "Stalled ranks", "Missing ranks",
 			"watchdog hang", "heartbeat monitor",
 		},
 		form: opt(`(?:ran for|Waited|waiting) (?P<ms>\d+) ?m`),
@@ -65,6 +65,38 @@ var torchWaits = []cause{
 		says: "{who} waits for the other devices in a collective of XLA[, for {secs} s]",
 		need: []string{"the output of all processes: one may have ended, or be in another program"},
 		from: "openxla/xla rendezvous.cc",
+	}, {
+		id: "log.jax-barrier", grade: waits, words: []string{"Barrier timed out"},
+		says: "{who} did not reach a barrier of JAX's start in time",
+		need: []string{"the output of these processes from the start: were they started, with which process_id and address",
+			"on each of them: is the coordinator's port reachable (nc -zv HOST PORT)"},
+		from: "jax-ml/jax distributed.py",
+	}, {
+		id: "log.jax-barrier", grade: waits, words: []string{"/job:jax_worker/"},
+		form: re(`^\s*/job:jax_worker/replica:\d+/task:(?P<rank>\d+)`),
+		says: "{who} did not reach a barrier of JAX's start in time",
+		need: []string{"the output of these processes"},
+	}, {
+		id: "log.task-missing", grade: waits, soft: true, words: []string{"CreateSession still waiting for response"},
+		form: re(`/job:(?P<job>\w+)/replica:\d+/task:(?P<rank>\d+)`),
+		says: "TensorFlow waits for tasks of job {job}, by their numbers: {who}",
+		need: []string{"the output of these tasks: do they run, with the same list of addresses (TF_CONFIG)",
+			"is the port of each task reachable from the others: nc -zv HOST PORT"},
+	}, {
+		id: "log.ranks-missing", grade: waits, soft: true, words: []string{"[missing ranks: "},
+		form: re(`\[missing ranks: (?P<ranks>[\d, ]+)\]`),
+		says: "Horovod waits for {who}: a collective that the other ranks have begun",
+		need: []string{"the output and the stack of these ranks: py-spy dump --nonblocking --pid PID",
+			"do all ranks call the same collectives: an if on hvd.rank(), a broadcast before training"},
+		from: "horovod stall_inspector.cc",
+	}, {
+		id: "log.store-address", grade: family, soft: true,
+		words: []string{"Unable to connect to GCS at 127.", "Failed to connect to GCS at address 127."},
+		form:  re(`GCS at (?:address )?(?P<host>127\.[\d.]+):(?P<port>\d+)`),
+		says:  "{who} looks for Ray's head at {host}, which is this host itself, and none listens there",
+		do: "on the other nodes give the head's own address: ray start --address=HEAD:{port}; on the head: " +
+			"ray start --head",
+		need: []string{"ray status on the head"},
 	}, {
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},

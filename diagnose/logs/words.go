@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -13,6 +14,7 @@ func whose(group []*event) (ranks []int, nodes []string) {
 		if e.rank >= 0 {
 			ranks = append(ranks, e.rank)
 		}
+		ranks = append(ranks, numbers(e.vals["ranks"])...)
 		if e.node != "" {
 			nodes = append(nodes, e.node)
 		}
@@ -69,8 +71,8 @@ var (
 	placeholder = regexp.MustCompile(`\{\w+\}`)
 )
 
-// says returns the sentence of an event. A part in brackets is left out where the log lacks its values.
-func (e *event) says(who string) string {
+// values returns what stands for the names in an event's sentences.
+func (e *event) values(who string) map[string]string {
 	vals := map[string]string{"who": who, "where": place(e.node, who), "error": cut(tidy(e.text)), "at": ""}
 	if e.at != "" {
 		vals["at"] = ", at " + e.at
@@ -78,6 +80,21 @@ func (e *event) says(who string) string {
 	for k, v := range e.vals {
 		vals[k] = cut(tidy(v))
 	}
+	return vals
+}
+
+// does returns what to do about an event; a value that the log lacks stays a word in capitals.
+func (e *event) does(who string) string {
+	vals := e.values(who)
+	return placeholder.ReplaceAllStringFunc(e.cause.do, func(p string) string {
+		name := p[1 : len(p)-1]
+		return cmp.Or(vals[name], strings.ToUpper(name))
+	})
+}
+
+// says returns the sentence of an event. A part in brackets is left out where the log lacks its values.
+func (e *event) says(who string) string {
+	vals := e.values(who)
 	fill := func(s string) string {
 		return placeholder.ReplaceAllStringFunc(s, func(p string) string {
 			if v := vals[p[1:len(p)-1]]; v != "" || p == "{at}" {

@@ -80,7 +80,7 @@ func (u *UI) verdict(w io.Writer, v verdict.Verdict) {
 // Logs writes what the logs of a job say, as data: the first failure, its cause, and what followed.
 func (u *UI) Logs(r logs.Reading) {
 	const indent = "                "
-	state, head := "well", "the logs name no failure"
+	state, head := "well", "the logs name no failure that launch knows"
 	colour := "32"
 	switch {
 	case len(r.Verdicts) > 0:

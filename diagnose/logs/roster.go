@@ -1,0 +1,67 @@
+package logs
+
+import (
+	"fmt"
+	"slices"
+
+	"launch/diagnose/verdict"
+)
+
+const rosterID = "log.roster"
+
+// rosterCauses are lines with which each rank of a world reports that it has begun.
+var rosterCauses = []cause{{
+	id: rosterID, grade: waits, soft: true, words: []string{"GLOBAL_RANK: "},
+	form: re(`GLOBAL_RANK: (?P<rank>\d+), MEMBER: \d+/(?P<of>\d+)`),
+	says: "{who} of {of} began, and the job did not go on",
+	need: []string{
+		"the output of the ranks that are not in these logs: were they started, and with which node rank",
+		"under Slurm: --ntasks-per-node must be the number of devices, and srun must start the script",
+	},
+	from: "Lightning-AI/pytorch-lightning#4389",
+}}
+
+// roster judges the ranks that report their beginning, and after which the job did not go on. All of
+// them there is no failure.
+func (f *follower) roster(r *Reading, all []*event) {
+	seen := map[int]int{}
+	of := 0
+	for _, e := range all {
+		seen[e.rank] += e.lines
+		of = max(of, number(e.vals["of"]))
+	}
+	var twice, missing []int
+	for rank := range min(of, maxStreams) {
+		switch {
+		case seen[rank] == 0:
+			missing = append(missing, rank)
+		case seen[rank] > 1:
+			twice = append(twice, rank)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	top := all[0]
+	r.First = top.failure()
+	began := slices.DeleteFunc(ranksFrom(of), func(rank int) bool { return seen[rank] == 0 })
+	if len(twice) > 0 {
+		r.Verdicts = append(r.Verdicts, verdict.Verdict{
+			Cause: "log.rank-duplicate", Sure: verdict.Likely, Ranks: twice, Since: top.time, Seen: quoted(all),
+			Says: fmt.Sprintf("%s began more than once, and %s of %d never: nodes have the same node rank, or a node "+
+				"starts its processes again in each task", rankList(twice), rankList(missing), of),
+			Do: "give each node its own node rank; under Slurm start one task a device (--ntasks-per-node) with srun",
+		})
+		return
+	}
+	r.Open = append(r.Open, Lead{Family: "log.clients-missing", Ranks: missing, Seen: quoted(all), Need: top.cause.need,
+		Says: fmt.Sprintf("%s of %d began; %s have no line in these logs", rankList(began), of, rankList(missing))})
+}
+
+func ranksFrom(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
