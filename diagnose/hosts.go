@@ -19,12 +19,11 @@ func hosts(scenes []scene.Scene) (out []*node) {
 		same := slices.IndexFunc(out, func(n *node) bool {
 			return n.scene.Host == s.Host && n.scene.Boot == s.Boot && n.scene.Net == s.Net
 		})
-		switch {
-		case same < 0:
+		if same < 0 {
 			out = append(out, &node{name: s.Host, index: -1, scene: s})
-		case s.Taken.After(out[same].scene.Taken):
-			out[same].scene = s
+			continue
 		}
+		out[same].scene = latest(out[same].scene, s)
 	}
 	known := map[process]bool{}
 	var inside []*node
@@ -46,6 +45,21 @@ func hosts(scenes []scene.Scene) (out []*node) {
 	}
 	slices.SortStableFunc(out, func(a, b *node) int { return cmp.Compare(a.name, b.name) })
 	return out
+}
+
+// latest returns the later one of a host's two scenes, with what only a companion knows, who may have taken the other.
+func latest(a, b *scene.Scene) *scene.Scene {
+	if b.Taken.After(a.Taken) {
+		a, b = b, a
+	}
+	s := *a
+	if s.Paths == nil {
+		s.Paths = b.Paths
+	}
+	if s.Node == nil {
+		s.Node, s.At = b.Node, b.At
+	}
+	return &s
 }
 
 // process identifies a process: two nodes with the same PID, start to the millisecond and namespace are one.

@@ -87,6 +87,12 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		if got := Judge([]scene.Scene{zero, one})[0].Why[0]; got.Cause != tt.cause || got.Sure != tt.sure {
 			t.Errorf("%s: %s, %s", tt.name, got.Cause, got.Sure)
 		}
+		// The doctor looks again on a node whose companion has tried: it makes no calls of its own.
+		later := zero
+		later.Taken, later.Paths = zero.Taken.Add(time.Second), nil
+		if got := Judge([]scene.Scene{later, zero, one})[0].Why[0]; got.Cause != tt.cause {
+			t.Errorf("%s, and the doctor after it: %s", tt.name, got.Cause)
+		}
 	}
 }
 
