@@ -37,14 +37,16 @@ const (
 type cause struct {
 	id    string
 	grade grade
-	words []string // one of them is in the line
-	form  form     // and this matches; its groups are for says
-	not   []string // none of these is in the line
-	with  string   // a fact that the log has shown before
-	soft  bool     // one sign of progress after it, and it is no failure
-	job   bool     // who reports it is not to blame; its groups a and b may be
-	quiet bool     // counts only where the log has no other failure
-	says  string   // {who}, and groups of form
+	words []string                     // one of them is in the line
+	form  form                         // and this matches; its groups are for says
+	not   []string                     // none of these is in the line
+	with  string                       // a fact that the log has shown before
+	but   string                       // a fact that it has not shown
+	test  func(map[string]string) bool // and these values of the form
+	soft  bool                         // one sign of progress after it, and it is no failure
+	job   bool                         // who reports it is not to blame; its groups a and b may be
+	quiet bool                         // counts only where the log has no other failure
+	says  string                       // {who}, and groups of form
 	do    string
 	need  []string
 	from  string // where the mechanism is described
@@ -56,7 +58,7 @@ func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
 		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses,
-		cudaCauses, ncclOpen, mpiCauses, hostCauses, endCauses, rosterCauses, unknownCauses, facts,
+		cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, endCauses, rosterCauses, unknownCauses, facts,
 	} {
 		out = append(out, part...)
 	}
@@ -80,6 +82,7 @@ var progressWords = []string{
 	"init_process_group returned", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ",
 	"tokens/s", "samples/s", "checkpoint", "throughput", "uccessful", "succeeded", "inished", "completed",
 	"collective done", "perplexity", "accuracy", "Started container",
+	"Loading extension module", "Time to load ",
 }
 
 // values returns the named groups that matched.
@@ -95,7 +98,7 @@ func values(form *regexp.Regexp, m [][]byte) map[string]string {
 
 // matches says whether a line is of this kind, and returns its values.
 func (c *cause) matches(line []byte, seen func(fact string) bool) (map[string]string, bool) {
-	if c.with != "" && !seen(c.with) {
+	if c.with != "" && !seen(c.with) || c.but != "" && seen(c.but) {
 		return nil, false
 	}
 	for _, n := range c.not {
@@ -111,7 +114,8 @@ func (c *cause) matches(line []byte, seen func(fact string) bool) (map[string]st
 	if m == nil {
 		return nil, false
 	}
-	return values(pattern, m), true
+	vals := values(pattern, m)
+	return vals, c.test == nil || c.test(vals)
 }
 
 // form returns a pattern, which it compiles once: each process of launch has the table, and few read a log.

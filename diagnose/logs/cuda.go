@@ -34,7 +34,7 @@ var cudaCauses = []cause{
 	}, {
 		id: "log.driver-mismatch", grade: decisive,
 		words: []string{"Driver/library version mismatch", "forward compatibility was attempted on non supported HW",
-			"system has unsupported display driver / cuda driver combination"},
+			"system has unsupported display driver / cuda driver combination", "driver/library version mismatch"},
 		says: "the NVIDIA driver in the kernel and its libraries have different versions on {where}",
 		do:   "reboot that node, or reload the driver; in a container remove the compat libraries from LD_LIBRARY_PATH",
 	}, {
@@ -52,13 +52,22 @@ var cudaCauses = []cause{
 		do:   "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
 	}, {
 		id: "log.device-index", grade: family,
-		words: []string{"invalid device ordinal", "device ordinal out of range"},
-		not:   []string{"transport/"}, // the GPU of another rank
-		says:  "{who} uses a GPU that its node does not have: more ranks than GPUs, or too few visible ones",
-		do:    "compare --nproc-per-node with nvidia-smi -L and CUDA_VISIBLE_DEVICES on that node",
-		need:  []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them", "--nproc-per-node"},
+		words: []string{"invalid device ordinal", "device ordinal out of range",
+			"must be less than or equal to the number of visible devices"},
+		not:  []string{"transport/"}, // the GPU of another rank
+		says: "{who} uses a GPU that its node does not have: more ranks than GPUs, or too few visible ones",
+		do:   "compare --nproc-per-node with nvidia-smi -L and CUDA_VISIBLE_DEVICES on that node",
+		need: []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them", "--nproc-per-node"},
 	}, {
-		id: "log.no-gpu", grade: family,
+		id: "log.gpu-permission", grade: family, words: []string{"/dev/kfd", "/dev/accel"},
+		form: re(`open (?:device: )?(?P<dev>/dev/\w+).*(?P<why>ermission denied|o such file|not permitted)`),
+		not:  []string{"ot attempting"},
+		says: "{who} cannot open its accelerator {dev}: not permitted, not in the container, or in use by another process",
+		do: "join the device's group (render, video) or start the container with that device (--device {dev} " +
+			"--device /dev/dri); end the process that holds it",
+		need: []string{"ls -l {dev} and id, as the job sees them"},
+	}, {
+		id: "log.no-gpu", grade: family, but: "mpi.cuda-note",
 		words: []string{
 			"no CUDA-capable device is detected",
 			"Found no NVIDIA driver on your system",

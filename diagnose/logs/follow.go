@@ -204,15 +204,33 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	line = bytes.TrimRight(line, "\r")
-	if bytes.IndexByte(line, '\r') < 0 {
+	if bytes.IndexByte(line, '\r') < 0 && inner(line) == 0 {
 		f.hit(line)
 		return
 	}
 	for part := range bytes.SplitSeq(line, []byte{'\r'}) { // a progress bar
-		if f.hits = f.scan.find(part, f.hits[:0]); len(f.hits) > 0 || len(f.busy) > 0 {
-			f.hit(part)
+		for len(part) > 0 {
+			end := inner(part)
+			if end == 0 {
+				end = len(part)
+			}
+			if f.hits = f.scan.find(part[:end], f.hits[:0]); len(f.hits) > 0 || len(f.busy) > 0 {
+				f.hit(part[:end])
+			}
+			part = part[end:]
 		}
 	}
+}
+
+// inner returns where the line of another rank begins in a line, after a progress bar that had no end; 0: nowhere.
+func inner(line []byte) int {
+	for _, label := range []string{"[default", "[rank"} {
+		at := bytes.LastIndex(line, []byte(label))
+		if at > 0 && line[at-1] != ':' && line[at-1] != ' ' && bytes.Contains(line[at:min(len(line), at+16)], []byte("]:")) {
+			return at
+		}
+	}
+	return 0
 }
 
 // hit reads a line that has a word of the table, or may belong to a traceback.

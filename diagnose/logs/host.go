@@ -26,9 +26,12 @@ var hostCauses = []cause{
 		do:   "free space, or write elsewhere: df -h on that node",
 	}, {
 		id: "log.no-gpu-slots", grade: decisive,
-		words: []string{"Insufficient nvidia.com/gpu", "Insufficient cpu", "Insufficient memory"},
-		says:  "Kubernetes has no node with enough free resources for a pod",
-		do:    "kubectl describe pod shows which resource is missing",
+		words: []string{"Insufficient nvidia.com/gpu", "Insufficient cpu", "Insufficient memory", "Insufficient amd.com/gpu",
+			"Insufficient rdma/"},
+		form: opt(`Insufficient (?P<what>[a-z0-9]+(?:[./-][\w-]+)*)`),
+		says: "Kubernetes has no node with enough free resources for a pod[: {what}]",
+		do: "kubectl describe node shows what is allocatable and in use; where no node lists it, the device plugin does " +
+			"not run",
 	}, {
 		id: "log.image-pull", grade: decisive,
 		words: []string{"ErrImagePull", "ImagePullBackOff", "pyxis: failed to import docker image",
@@ -50,6 +53,11 @@ var hostCauses = []cause{
 		form: re(`CANCELLED`),
 		says: "Slurm cancelled the job",
 		need: []string{"who cancelled it: sacct -j JOB --format=State,ExitCode,Comment"},
+	}, {
+		id: "log.command-missing", grade: open, soft: true, words: []string{": command not found", ": not found"},
+		form: re(`(?:^|: )(?:ba|z|da)?sh: (?:line \d+: |\d+: )?(?P<tool>[\w./-]+): (?:command )?not found`),
+		says: "the shell of {who} does not find {tool}",
+		need: []string{"PATH there, as a shell without login sees it: ssh HOST env"},
 	}, {
 		id: "log.k8s-api", grade: open, words: []string{"dial tcp "},
 		form: re(`dial tcp \S+ (?P<why>.*)`),

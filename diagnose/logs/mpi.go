@@ -16,6 +16,12 @@ var mpiCauses = []cause{
 		do: "put the key into ~/.ssh/known_hosts of the launching host, for each host by the name that is used: " +
 			"ssh-keyscan HOST >> ~/.ssh/known_hosts; an old one goes with ssh-keygen -R HOST",
 	}, {
+		id: "log.ssh-failure", grade: decisive, words: []string{"are too open"},
+		form: re(`Permissions (?P<mode>\d+) for '(?P<file>[^']+)' are too open`),
+		says: "ssh of {who} does not use the key {file}: others may read it (mode {mode})",
+		do:   "chmod 600 {file}; for a Secret in Kubernetes defaultMode: 0600, or a copy made by an init container",
+		from: "openssh authfile.c",
+	}, {
 		id: "log.ssh-failure", grade: decisive,
 		words: []string{"Permission denied (publickey", "non-zero exit status 255",
 			"ssh exited with exit code 255", "Permission denied, please try again",
@@ -61,7 +67,12 @@ var mpiCauses = []cause{
 			"prted: command not found", "orted: No such file", "hydra_pmi_proxy: No such file"},
 		form: opt(`(?P<tool>orted|prted|hydra_pmi_proxy)|on file (?P<tool>\S+)`),
 		not:  []string{"working directory"},
-		says: "a program that MPI starts is missing on a node[: {tool}]",
+		says: "a program that MPI starts is missing on {where}[: {tool}]",
+		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
+	}, {
+		id: "log.mpi-program-missing", grade: decisive, with: "mpi.program", words: []string{"Node:", "Local host:"},
+		form: re(`^\s*(?:Node|Local host): +(?P<node>[\w.-]+)`),
+		says: "a program that MPI starts is missing on {where}",
 		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
 	}, {
 		id: "log.mpi-root", grade: decisive, words: []string{"detected an attempt to run as root"},
@@ -116,9 +127,10 @@ var mpiCauses = []cause{
 		need: []string{"the line \"BTLs attempted\" and the two lines before it", "OMPI_MCA_* of the environment"},
 	}, {
 		id: "log.mpi-version-mismatch", grade: family,
-		words: []string{"Data unpack would read past end of buffer", "UNPACK-PMIX-VALUE", "UNPACK-INADEQUATE-SPACE"},
-		says: "the daemons of MPI do not understand each other: the hosts have different versions of Open " +
-			"MPI, PMIx or hwloc",
+		words: []string{"Data unpack would read past end of buffer", "UNPACK-PMIX-VALUE", "UNPACK-INADEQUATE-SPACE",
+			"OPAL ERROR: Unreachable in file pmix", "OPAL ERROR: Unreachable in file ext", "dstore/pmix_esh.c"},
+		says: "processes of MPI do not understand each other: the hosts, or a container and its launcher, have different " +
+			"versions of Open MPI, PMIx or hwloc",
 		do:   "install the same MPI on all hosts, and let ssh find it: mpirun --prefix DIR; ssh HOST mpirun --version",
 		need: []string{"ssh HOST which orted mpirun, and mpirun --version, for each host"},
 		from: "horovod/horovod#368",
@@ -153,9 +165,12 @@ var mpiCauses = []cause{
 		words: []string{"unable to reliably start one or more daemons", "daemon on the following node",
 			"unable to run proxy", "unable to run bstrap_proxy", "Launch proxy failed", "error setting up the boo",
 			"does not know how to route a message to the specified daemon", "PMIX ERROR", "PMIX_ERR", "orte_init failed",
+			"daemon has unexpectedly failed", "Fatal error in MPI_Init", "Fatal error in PMPI_Init", "in business card",
 			"MPI_Init", "OPAL ERROR", "PMI2_Init failed", "ompi_mpi_init: "},
-		form: re(`unable|ERROR|ERR_|failed|daemon on|fail|specified daemon|error setting up`),
-		not:  []string{"ERROR: UNREACHABLE in file server/pmix_server.c"}, // at the end of any job that was aborted
+		form: re(`bstrap_proxy on (?P<node>[\w.-]+)|` +
+			`unable|ERROR|ERR_|failed|daemon on|fail|Fatal error|business card|specified daemon|error setting up`),
+		not: []string{"ERROR: UNREACHABLE in file server/pmix_server.c", // at the end of any job that was aborted
+			"gds_ds12_lock_pthread.c"}, // at the end of any job of Open MPI 4.0
 		says: "MPI could not start on all nodes: ssh, a missing MPI on a node, or no way back to the first node",
 		need: []string{"ssh HOST orted --version from the launching node",
 			"the versions of MPI and PMIx on all nodes", "a run with --mca plm_base_verbose 10"},

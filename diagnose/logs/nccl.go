@@ -19,6 +19,11 @@ var facts = []cause{
 	{id: "rdma.gid-change", grade: fact, words: []string{"GID table change"}, form: re(`(?P<v>GID table change)`)},
 	{id: "mpi.tcp", grade: fact, words: []string{"failed to TCP connect", "lost communication with a remote daemon"},
 		form: re(`(?P<v>TCP connect|remote daemon)`)},
+	{id: "mpi.program", grade: fact, words: []string{"unable to find the specified executable",
+		"could not find an executable", "unable to launch the specified application"}, form: re(`(?P<v>unable|could not)`)},
+	{id: "mpi.cuda-note", grade: fact, words: []string{"open the following supporting CUDA libraries"},
+		form: re(`(?P<v>supporting CUDA)`)},
+	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},
 }
@@ -179,10 +184,21 @@ var ncclCauses = []cause{
 	}, {
 		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
 		form: re(`(?:ImportError|OSError|error while loading shared libraries): (?P<lib>[\w./+-]+): cannot open`),
+		not:  []string{"libcuda.so"}, // of the driver, which no package of a program has
 		says: "{who} lacks the library {lib}",
 		do:   "install it on that node or in the image, or add its directory to LD_LIBRARY_PATH",
 	},
 }
+
+// ncclLast are errors that count where a program repeats them as the last one of NCCL.
+var ncclLast = []cause{{
+	id: "log.p2p-unsupported", grade: family, with: "nccl.last-error",
+	words: []string{"peer access is not supported between these two devices"},
+	says:  "NCCL of {who} cannot reach the memory of another GPU of the host: PCIe's access control, the IOMMU, or a VM",
+	do:    "set NCCL_P2P_DISABLE=1 for all ranks to go on; nvidia-smi topo -p2p r shows which pairs work",
+	need:  []string{"nvidia-smi topo -p2p r of that node, and its kernel's log (IOMMU)"},
+	from:  "NVIDIA/nccl p2p.cc",
+}}
 
 // ncclOpen are errors of NCCL that have many causes.
 var ncclOpen = []cause{

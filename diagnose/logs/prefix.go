@@ -24,9 +24,12 @@ var (
 	pdshPrefix    = regexp.MustCompile(`^((?:\d+\.){3}\d+|[a-z][a-z.-]*\d[a-z0-9.-]*): `)
 	syslogPrefix  = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
 	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
-	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib)[\w.-]*$|\.(?:so|py|sh)\b`)
+	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
 	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
-	ansi          = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
+	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)@([\w.-]+)\]|` +
+		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?::\d+)? *\]`)
+	ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
 // strip takes the prefixes off a line: those of pods, ranks, tasks and time stamps.
@@ -40,6 +43,9 @@ func strip(line []byte) prefix {
 		if !p.one(round) {
 			break
 		}
+	}
+	if m := writer.FindSubmatch(p.body); m != nil && p.node == "" && !program.Match(m[2]) {
+		p.node = string(m[1]) + string(m[2])
 	}
 	return p
 }

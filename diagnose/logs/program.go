@@ -28,8 +28,8 @@ var programCauses = []cause{
 		need: []string{"ls -l and file of it on that node, and the options of its mount"},
 		do:   "chmod +x {file}, or call it by its interpreter; a folder may be mounted noexec, or the file be of another CPU",
 	}, {
-		id: "log.parallel-sizes", grade: decisive, words: []string{"divisible by"},
-		form: re(`(?i)world[_ ]?size\D*\(?(?P<world>\d+)\)?.{0,40}not divisible by\D*(?P<by>\d+)|` +
+		id: "log.parallel-sizes", grade: decisive, words: []string{"divisible by", "mpiSize == tp * pp"},
+		form: re(`mpiSize == tp|(?i)world[_ ]?size\D*\(?(?P<world>\d+)\)?.{0,40}not divisible by\D*(?P<by>\d+)|` +
 			`(?i)world[_ ]?size.{0,60}(?:not|should be|must be) divisible by`),
 		says: "the number of ranks[ ({world})] is no multiple of the model's parallel sizes[ ({by})]",
 		do:   "start as many ranks as tensor x pipeline x context parallel sizes, or a multiple; are all nodes in the job?",
@@ -134,13 +134,48 @@ var programCauses = []cause{
 	}, {
 		id: "log.download", grade: family, soft: true,
 		words: []string{"We couldn't connect to 'https://huggingface.co'", "Max retries exceeded with url",
-			"LocalEntryNotFoundError", "Failed to establish a new connection", "429 Client Error: Too Many Requests"},
+			"LocalEntryNotFoundError", "Failed to establish a new connection", "429 Client Error: Too Many Requests",
+			"thrown while requesting HEAD https", "thrown while requesting GET https",
+			"internet connection or see how to run the library in offline mode"},
 		form: opt(`https?://(?P<host>[\w.-]+)|host='(?P<host>[\w.-]+)'`),
 		not:  []string{"wandb", "etrying", "retry"},
 		says: "{who} cannot download what it needs[ from {host}]",
 		do: "fetch it once before the job to a folder that all nodes have, and set HF_HUB_OFFLINE=1; or " +
 			"give the nodes a way out",
 		need: []string{"curl -sI of that host from a node of the job"},
+	}, {
+		id: "log.extension-lock", grade: family, soft: true,
+		words: []string{"Lock file exists in build directory", "wait (torch/utils/file_baton.py"},
+		form:  opt(`build directory: '(?P<file>[^']+)'`),
+		says:  "{who} waits for a lock of an earlier build of an extension of torch[: {file}]",
+		do:    "remove the file \"lock\" there (a build that was killed left it), if no other process builds now",
+		need:  []string{"is another process building: ps of that node (ninja, nvcc)"},
+		from:  "torch utils/file_baton.py",
+	}, {
+		id: "log.extension-lock", grade: waits, soft: true, words: []string{"as PyTorch extensions root"},
+		form: opt(`Using +(?P<file>\S+) as`),
+		says: "{who} began to build an extension of torch[ in {file}], and went no further: a long build, or an old lock",
+		need: []string{"is there a file \"lock\" in a folder below it, and a process that builds (ninja, nvcc)"},
+		from: "torch utils/cpp_extension.py",
+	}, {
+		id: "log.ulimit-nproc", grade: family, soft: true,
+		words: []string{"pthread_create failed", "RLIMIT_NPROC", "can't start new thread", "fork: retry: Resource"},
+		form:  opt(`RLIMIT_NPROC (?P<limit>\d+)`),
+		says:  "{who} may start no more threads or processes[: the limit is {limit}]",
+		do: "raise ulimit -u, or the pids limit of the container (docker --pids-limit, podPidsLimit); OMP_NUM_THREADS=1 " +
+			"needs fewer",
+		need: []string{"ulimit -u and the cgroup's pids.max as the job sees them"},
+	}, {
+		id: "log.proxy", grade: family, words: []string{"key=content-type value=text/html"},
+		says: "an HTTP proxy answers {who} in place of another process of the job (gRPC)",
+		do:   "unset http_proxy and https_proxy, or put the hosts of the job into no_proxy (also the addresses)",
+		need: []string{"env | grep -i proxy on each node"},
+		from: "ray-project/ray#37757",
+	}, {
+		id: "log.ray-version", grade: decisive, words: []string{"Version mismatch: The cluster was started with"},
+		says: "{who} has another version of Ray or Python than the cluster's head",
+		do:   "install the same versions of Ray and Python on all nodes; the lines below have both",
+		from: "ray utils.py",
 	}, {
 		id: "log.mount-gone", grade: family, soft: true,
 		words: []string{"Stale file handle", "Transport endpoint is not connected", "[Errno 5] Input/output error",

@@ -50,6 +50,14 @@ var rdmaCauses = []cause{
 		need: []string{"show_gids of both nodes, and the kernel's log of that time"},
 		from: "NVIDIA/nccl#394",
 	}, {
+		id: "log.gdr-peer-memory", grade: family, words: []string{"Got completion "},
+		form: re(`(?:error|status=) ?(?:IBV_WC_LOC_PROT_ERR\(|IBV_WC_REM_ACCESS_ERR\()?(?P<code>4|10)\b`),
+		says: "the device of {who} may not reach the memory of a transfer (status {code}): GPUDirect, or ACS of PCIe",
+		do: "NCCL_NET_GDR_LEVEL=LOC shows whether GPUDirect is the cause; then load nvidia-peermem, or switch off ACS " +
+			"on the bridges between GPU and HCA, and the IOMMU",
+		need: []string{"lsmod (nvidia_peermem), dmesg and lspci -vvv (ACSCtl) of that node"},
+		from: "NVIDIA/nccl#928",
+	}, {
 		id: "log.rdma-peer-gone", grade: cascade, words: []string{"Got completion "},
 		form: re(`(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),
 		says: "{who} had RDMA transfers flushed after another error",
@@ -59,7 +67,7 @@ var rdmaCauses = []cause{
 		words: []string{"Got completion with error", "Got completion from peer", "transport retry count exceeded",
 			"IBV_WC_RETRY_EXC_ERR", "RNR retry counter exceeded", "Transport retry count exceeded"},
 		form: opt(`(?:error|status=) ?(?P<code>\w+)`),
-		not:  []string{"WR_FLUSH", "error 5,", "status=5 "},
+		not:  []string{"error 4,", "error 10,", "WR_FLUSH", "error 5,", "status=5 "},
 		says: "an RDMA transfer of {who} got no answer from its peer: GID, rail, link, switch, or the peer ended",
 		need: []string{
 			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",

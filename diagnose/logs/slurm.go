@@ -28,8 +28,8 @@ var schedulerCauses = []cause{
 		from:  "slurm, srun",
 	}, {
 		id: "log.slurm-request", grade: decisive,
-		words: []string{"Unable to allocate resources: ", "Batch job submission failed: "},
-		form:  re(`(?:allocate resources|submission failed): (?P<why>.+)`),
+		words: []string{"Unable to allocate resources: ", "Batch job submission failed: ", "sbatch: error: "},
+		form:  re(`^sbatch: error: (?P<why>[^B].+)|(?:allocate resources|submission failed): (?P<why>.+)`),
 		not:   transportErrors,
 		says:  "Slurm refuses the job: {why}",
 		do:    "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER",
@@ -41,7 +41,8 @@ var schedulerCauses = []cause{
 			`failed on node (?P<node>[\w.-]+): (?P<why>.+)`),
 		not:  append([]string{"Unspecified error"}, transportErrors...),
 		says: "Slurm cannot start a task on {where}: {why}",
-		do:   "check that the program exists there, and that the options of tasks and CPUs fit the node (scontrol show node)",
+		do: "check that the program exists there, and that PATH is exported (--export), and that the options of tasks " +
+			"and CPUs fit the node (scontrol show node)",
 		from: "slurm, slurmstepd",
 	}, {
 		id: "log.slurm-launch", grade: open, words: []string{"launch failed: Unspecified error"},
@@ -103,6 +104,17 @@ var schedulerCauses = []cause{
 		do:   "install {tool} on that node (nvidia-container-cli is of libnvidia-container-tools)",
 		from: "NVIDIA/pyxis#101",
 	}, {
+		id: "log.container-start", grade: decisive, words: []string{"could not select device driver"},
+		says: "the container engine of {where} cannot give a GPU: NVIDIA's container toolkit is missing, or not set up",
+		do:   "install nvidia-container-toolkit there, run nvidia-ctk runtime configure --runtime=docker, restart docker",
+		from: "moby daemon/devices.go",
+	}, {
+		id: "log.slurm-container", grade: decisive, words: []string{"container_g_join failed", "container_p_join: "},
+		form: re(`container_g_join|open failed`),
+		says: "Slurm's job_container plugin (tmpfs) does not work on {where}",
+		do:   "look at slurmd's log of that node and at the folder of job_container.conf: mounted, writable, not cleaned",
+		from: "slurm, job_container/tmpfs",
+	}, {
 		id: "log.container-start", grade: family,
 		words: []string{"pyxis: container start failed", "pyxis: couldn't start container"},
 		says:  "the container engine cannot start the container on {where}",
@@ -110,10 +122,10 @@ var schedulerCauses = []cause{
 		need:  []string{"enroot's log in the lines that follow"},
 	}, {
 		id: "log.container-start", grade: decisive,
-		words: []string{"could not select device driver",
-			"nvidia-container-cli: ", "OCI runtime create failed", "failed to create containerd task",
+		words: []string{"nvidia-container-cli: ", "OCI runtime create failed", "failed to create containerd task",
 			"CreateContainerConfigError", "CreateContainerError", "RunContainerError"},
-		form: re(`device driver|nvidia-container-cli: (?P<why>.+)|OCI runtime|containerd task|Error`),
+		not:  []string{"version mismatch"},
+		form: re(`nvidia-container-cli: (?P<why>.+)|OCI runtime|containerd task|Error`),
 		says: "the container engine cannot start the container on {where}[: {why}]",
 		do:   "look at the lines next to this one: the image's entrypoint, a mount, or NVIDIA's container toolkit",
 	}, {

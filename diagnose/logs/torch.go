@@ -15,12 +15,14 @@ var torchCauses = []cause{
 		do:   "do what the line \"hint\" below this line says",
 	}, {
 		id: "log.port-in-use", grade: decisive,
-		words: []string{"Address already in use", "EADDRINUSE", "address already in use"},
-		form:  opt(`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? (?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
-		not:   []string{"trying", "rying another", "retry", "nother port", "next port"},
-		says:  "{who} cannot listen on its port[ ({port})]: another process on that host uses it",
-		do:    "end the old run on that host, or give this run its own port (--master-port, --rdzv-endpoint HOST:PORT)",
-		from:  "pytorch/pytorch#73320",
+		words: []string{"Address already in use", "EADDRINUSE", "address already in use",
+			"Failed to start the grpc server. The specified port", "Failed to bind the IP port", "and specific port["},
+		form: opt(`specified port is (?P<port>\d+)|specific port\[(?P<port>\d+)\]|` +
+			`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? (?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
+		not:  []string{"trying", "rying another", "retry", "nother port", "next port"},
+		says: "{who} cannot listen on its port[ ({port})]: another process on that host uses it",
+		do:   "end the old run on that host, or give this run its own port (--master-port, --rdzv-endpoint HOST:PORT)",
+		from: "pytorch/pytorch#73320",
 	}, {
 		id: "log.numeric-hostname", grade: decisive, words: []string{"network address of ("},
 		form: re(`network address of \((?P<host>\d{3,10}), ?\d+\)`),
@@ -78,6 +80,14 @@ var torchCauses = []cause{
 		need: []string{"getent hosts $(hostname) on each node"},
 		from: "torch ProcessGroupGloo",
 	}, {
+		id: "log.hostname-resolves-to-loopback", grade: family,
+		words: []string{"unsupported gloo device"},
+		says:  "Gloo of {who} finds no address of this host by the host's own name",
+		do: "set GLOO_SOCKET_IFNAME to the interface that the nodes share, or give the host its own name in " +
+			"/etc/hosts",
+		need: []string{"getent hosts $(hostname) on that node"},
+		from: "torch ProcessGroupGloo",
+	}, {
 		id: "log.interface-not-found", grade: decisive,
 		words: []string{"Unable to find address for: ", "Unable to find interface for"},
 		form:  re(`Unable to find (?:address|interface) for: ?(?P<if>[\w.-]*)`),
@@ -96,18 +106,19 @@ var torchCauses = []cause{
 		from: "torch ProcessGroupWrapper",
 	}, {
 		id: "log.collective-mismatch", grade: family,
-		words: []string{"Message truncated : received", "collective mismatch error"},
+		words: []string{"Message truncated : received", "message truncated : receiving", "collective mismatch error"},
 		says:  "{who} received a message of another size: the ranks call different collectives, or load different NCCL",
 		do:    "compare the calls and the tensor sizes of the ranks, and the line NCCL version of all nodes",
 		need:  []string{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL of all ranks", "the NCCL version of each node"},
 	}, {
 		id: "log.shm-too-small", grade: decisive,
 		words: []string{
+			"unable to write to file </torch_",
 			"is killed by signal: Bus error", "workers are out of shared memory", "insufficient shared memory (shm)",
 			"unable to open shared memory object", "unable to mmap",
 		},
 		form: re(`(?:DataLoader|out of shared memory|insufficient shared memory|` +
-			`(?:open shared memory object|mmap \d+ bytes).*(?:No space left|Cannot allocate))`),
+			`(?:open shared memory object|mmap \d+ bytes|write to file).*(?:No space left|Cannot allocate))`),
 		says: "/dev/shm is full on {where}: a DataLoader worker found no shared memory",
 		do:   "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
 		from: "pytorch/pytorch#5040",

@@ -9,7 +9,7 @@ var unknownCauses = []cause{{
 	form: re(`(?:^|[\s\[(<|])(?:ERROR|FATAL|CRITICAL)(?:$|[\s\]):>|])|(?:^|\s)(?:fatal )?error: +[A-Za-z/*]|imed out|` +
 		`may be stuck|[Ss]till waiting|not responding|onnection refused|nreachable|(?:[Uu]nable|[Ff]ailed) to connect|` +
 		`(?:[Cc]annot|[Cc]ould not) connect|ost connection`),
-	not:  []string{"etry", "rying", " INFO ", "NCCL INFO"},
+	not:  []string{"etry", "rying", " INFO ", "NCCL INFO", "gds_ds12_lock_pthread.c"},
 	says: "the logs end with a line that looks like an error, which launch does not know: {error}",
 	need: []string{"the output of all ranks, from the start of the job",
 		"launch doctor on its nodes, while the job hangs"},

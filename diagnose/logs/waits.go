@@ -13,6 +13,15 @@ var torchWaits = []cause{
 		says: "{came} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing",
 		need: []string{"which ranks have written nothing, or nothing after their start", "the output of all nodes"},
 	}, {
+		id: "log.rank-duplicate", grade: family, words: []string{"worker_count="},
+		form: re(`world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
+		test: func(v map[string]string) bool { return number(v["came"]) > number(v["of"]) },
+		says: "{came} processes have met in the store for {of} ranks: the job was started twice, or the store is an old one",
+		do: "end the old processes and give each run its own port, rendezvous id or init file; start each rank once " +
+			"(under Slurm: one torchrun a node)",
+		need: []string{"which processes of the job run on each node: ps -ef"},
+		from: "torch distributed_c10d.py",
+	}, {
 		id: "log.store-timeout", grade: waits,
 		words: []string{
 			"wait timeout after", "DistStoreError", "Socket Timeout", "store based barrier", "Timed out initializing",
@@ -51,7 +60,7 @@ var torchWaits = []cause{
 			"Waiting for rendezvous timed out", "Watchdog caught collective", "Stalled ranks", "Missing ranks",
 			"watchdog hang", "heartbeat monitor",
 		},
-		form: opt(`(?:ran for|Waited|waiting) (?P<ms>\d+) ?m`),
+		form: opt(`\[Rank (?P<rank>\d+)\]`),
 		says: "{who} waited for a collective that did not complete",
 		need: []string{
 			"the output of all ranks: one may have ended, or be in another collective",
@@ -82,6 +91,11 @@ var torchWaits = []cause{
 		says: "TensorFlow waits for tasks of job {job}, by their numbers: {who}",
 		need: []string{"the output of these tasks: do they run, with the same list of addresses (TF_CONFIG)",
 			"is the port of each task reachable from the others: nc -zv HOST PORT"},
+	}, {
+		id: "log.hccl-peers", grade: waits, words: []string{"Getting socket times out"},
+		says: "HCCL of {who} got no connection from another rank",
+		need: []string{"the output of the other ranks: did one end, or never start",
+			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g", "HCCL_CONNECT_TIMEOUT"},
 	}, {
 		id: "log.ranks-missing", grade: waits, soft: true, words: []string{"[missing ranks: "},
 		form: re(`\[missing ranks: (?P<ranks>[\d, ]+)\]`),

@@ -58,6 +58,8 @@ func place(node, who string) string {
 		return "the nodes of " + who
 	case node != "":
 		return "node " + node
+	case strings.HasPrefix(who, "node "):
+		return who
 	case strings.HasPrefix(who, "rank "):
 		return "the node of " + who
 	case strings.HasPrefix(who, "ranks "):
