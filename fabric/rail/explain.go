@@ -1,0 +1,132 @@
+package rail
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+)
+
+// explain describes the rails in one line, and withdraws certainty if the facts are too few.
+func (d *decision) explain(v *view) {
+	subnets, networks := map[string]bool{}, map[netip.Prefix]bool{}
+	var parts []string
+	homeless := 0
+	for _, c := range d.rails {
+		if part := d.counted(classOf(c)); !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+		if s := subnet(c); s != "" {
+			subnets[s] = true
+		}
+		if p := v.home(c); p.IsValid() {
+			networks[p] = true
+		}
+		if c.kind == RoCE && c.hca.NodeType != nodeRNIC && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
+			homeless++
+		}
+		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
+			d.guess("link, state or rate of a port is unknown, or it is iWARP")
+		}
+	}
+	d.why = strings.Join(parts, " and ")
+	if len(subnets) > 1 { // a port reaches its own subnet only
+		d.why += fmt.Sprintf(", in %d subnets", len(subnets))
+		d.guess("in several subnets, which do not reach each other")
+	}
+	if len(networks) > 1 && !v.oneForEach(*d) {
+		d.why += fmt.Sprintf(", in %d networks (whether they are routed to each other is unknown)", len(networks))
+		d.guess("in several networks, and whether they are routed to each other is unknown")
+	}
+	if homeless > 0 {
+		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
+	}
+	if n := len(v.missing(*d)); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])
+	}
+	if n := v.dead(*d); n > 0 {
+		d.guess("cards without a link look more like the fabric")
+		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
+			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
+	}
+	if d.kind == Unknown {
+		d.why += "; their link layer could not be read"
+	}
+}
+
+// oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
+func (v *view) oneForEach(d decision) bool {
+	failed := len(v.missing(d))
+	for _, r := range d.others {
+		if v.forgotten(r.hca, d) {
+			failed++
+		}
+	}
+	return v.even(d.rails) || len(v.gpus) > 1 && (len(d.rails)+failed)%len(v.gpus) == 0
+}
+
+// home returns the network of a RoCE rail's own address; invalid where it is unknown.
+func (v *view) home(c candidate) netip.Prefix {
+	index := v.gid(c)
+	for _, g := range c.port.GIDs {
+		for _, f := range v.node.Interfaces {
+			for _, p := range f.Addrs {
+				if g.Index == index && p.Addr() == g.Addr.Unmap() {
+					return p.Masked()
+				}
+			}
+		}
+	}
+	return netip.Prefix{}
+}
+
+// without returns the fabric of a node that has no port for a rail.
+func (v *view) without(d decision) (Kind, string, bool) {
+	var virtual, unusable int
+	for _, nic := range d.unable {
+		if nic.Role == Virtual {
+			virtual++
+		} else {
+			unusable++
+		}
+	}
+	switch {
+	case unusable > 0:
+		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
+			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual
+		})
+		devices := map[bool]string{true: "device", false: "devices"}[unusable == 1]
+		return TCP, fmt.Sprintf("%d RDMA %s, none usable by a job; %s: %s", unusable, devices, first.Name, first.Why), true
+	case len(d.bare) > 0:
+		return TCP, d.bare[0].Name + ": " + d.bare[0].Why, true
+	case virtual > 0:
+		return TCP, "only RDMA devices that the CPU emulates", true
+	case slices.ContainsFunc(v.node.Interfaces, func(i fabric.Interface) bool { return i.Kind != "loopback" }),
+		slices.ContainsFunc(v.node.PCI, func(p fabric.PCI) bool { return strings.HasPrefix(p.Class, "0x02") }):
+		return TCP, "no RDMA device", true
+	}
+	return Unknown, "no network device is visible", false
+}
+
+// reason returns what all rails of a class have in common.
+func (d *decision) reason(c candidate) string {
+	if c.kind == EFA {
+		return "EFA"
+	}
+	return d.counted(classOf(c))
+}
+
+// counted returns the number of rails of a class, and the class.
+func (d *decision) counted(k class) string {
+	n := 0
+	for _, r := range d.rails {
+		if classOf(r) == k {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d x %v", n, k)
+}
