@@ -123,6 +123,17 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 	}
 }
 
+func TestTheReasonForNoListOfHCAsSaysThatTheFabricIsAGuess(t *testing.T) {
+	in := machine(lo, eth0).ib("mlx5_0", "mlx5_1", "mlx5_2")
+	want := "every ACTIVE port is part of the training fabric (a guess: 3 ports for 2 GPUs, so some may have another " +
+		"purpose)"
+	for _, e := range Explain(in) {
+		if e.Name == "NCCL_IB_HCA" && (e.Set || e.Why != want) {
+			t.Errorf("set: %v, why %q, want %q", e.Set, e.Why, want)
+		}
+	}
+}
+
 func TestEveryVariableHasItsLibrary(t *testing.T) {
 	var names []string
 	for _, r := range rules() {

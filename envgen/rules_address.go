@@ -137,7 +137,7 @@ func (v *view) wantUCX() want {
 	case len(rails) == 0:
 		return v.wantAmong(setting.UCX, v.ucxLeavesOut)
 	case len(v.strangers()) == 0:
-		return right("every ACTIVE port is part of the training fabric")
+		return right("every ACTIVE port is part of the training fabric" + v.fab.Guess())
 	}
 	w := want{value: portList(rails), wrong: "UCX would also use " + portList(v.strangers()),
 		because: v.railWords(), seen: v.strangerSeen()}

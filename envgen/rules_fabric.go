@@ -118,10 +118,7 @@ func (v *view) railWords() string {
 	if p.Rate > 0 {
 		words += fmt.Sprintf(" at %g Gb/s", p.Rate)
 	}
-	if !v.fab.Sure {
-		words += " (a guess: " + v.fab.Doubt + ")"
-	}
-	return words
+	return words + v.fab.Guess()
 }
 
 func (v *view) strangerSeen() []finding.Seen {
@@ -138,7 +135,7 @@ func wantHCA(library, mark string) func(*view) want {
 		case len(rails) == 0 && len(others) == 0:
 			return right("no RDMA port is ACTIVE here that " + library + " would take")
 		case len(rails) == 0:
-			return right("no port that " + library + " would take is part of the training fabric")
+			return right("no port that " + library + " would take is part of the training fabric" + v.fab.Guess())
 		case v.vendorPlugin():
 			return right("the network plugin " + v.plugin() + " chooses the devices")
 		}
@@ -146,7 +143,7 @@ func wantHCA(library, mark string) func(*view) want {
 		if len(others) > 0 {
 			w.wrong, w.seen = library+" would also use "+portList(others), v.strangerSeen()
 		} else {
-			w.not = "every ACTIVE port is part of the training fabric"
+			w.not = "every ACTIVE port is part of the training fabric" + v.fab.Guess()
 		}
 		return w
 	}

@@ -42,6 +42,10 @@ func (d *decision) explain(v *view) {
 		d.why += fmt.Sprintf(", in %d networks (whether they are routed to each other is unknown)", len(networks))
 		d.guess("in several networks, and whether they are routed to each other is unknown")
 	}
+	if n := len(v.gpus); n > 1 && len(d.rails) > n && d.kind != EFA && !v.oneForEach(*d) {
+		d.why += fmt.Sprintf(" for %d GPUs, so some may have another purpose", n)
+		d.guess(fmt.Sprintf("%d ports for %d GPUs, so some may have another purpose", len(d.rails), n))
+	}
 	if homeless > 0 {
 		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
 	}

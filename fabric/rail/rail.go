@@ -123,6 +123,14 @@ func (f Fabric) Name(r Rail) string {
 	return r.HCA
 }
 
+// Guess returns what a line that depends on the fabric adds if it is not certain: " (a guess: REASON)".
+func (f Fabric) Guess() string {
+	if f.Sure || f.Doubt == "" {
+		return ""
+	}
+	return " (a guess: " + f.Doubt + ")"
+}
+
 // Of returns the training fabric of a node. addr is the address that its peers use (fabric.RouteTo), or
 // a peer's in a directly connected network. The zero Addr means that it is unknown.
 func Of(n fabric.Node, addr netip.Addr) Fabric {

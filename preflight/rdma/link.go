@@ -59,7 +59,15 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	if why := noRails(in); len(out) == 0 && why != "" {
 		return finding.Skips(why)
 	}
-	return preflight.OrPass(out, "%s", f.Why)
+	return preflight.OrPass(out, "%s", described(f))
+}
+
+// described returns the training fabric in one line, and whether it is a guess.
+func described(f rail.Fabric) string {
+	if f.Guess() != "" {
+		return f.Why + " (a guess)"
+	}
+	return f.Why
 }
 
 // silent returns why something of an HCA could not be read, or "".
@@ -225,7 +233,7 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser%s", p.PCI, wider))
 		}
 	}
-	return preflight.OrPass(out, "%s", f.Why)
+	return preflight.OrPass(out, "%s", described(f))
 }
 
 // cardRates are what one InfiniBand port of a card carries at most, in Gb/s, by hca_type (the data sheets of

@@ -80,6 +80,8 @@ func TestRDMAChecks(t *testing.T) {
 		want     string
 	}{
 		{"healthy", "rdma.link", checktest.Railed(8, ib), "ok 8 x InfiniBand at 400 Gb/s"},
+		{"two more than the GPUs", "rdma.link", checktest.Railed(10, ib),
+			"ok 10 x InfiniBand at 400 Gb/s for 8 GPUs, so some may have another purpose (a guess)"},
 		{"one is down", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, down)),
 			"warn mlx5_2 is like the rails of this node and has no link"},
 		{"one does not answer", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, func(h *fabric.HCA, p *fabric.Port) {
