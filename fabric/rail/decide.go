@@ -72,17 +72,8 @@ func (v *view) decide() decision {
 		}
 		classes[k] = append(classes[k], c)
 	}
-	best := v.best(groups, classes)
-	if other, ok := v.besides(best, groups, classes); ok {
-		if d.sure = v.even(classes[other]); !d.sure {
-			d.guess("the way out of this machine is faster, and not each GPU has a rail")
-		}
-		best = other
-	}
+	best := d.choose(v, groups, classes)
 	d.kind, d.rails = best.kind, classes[best]
-	if len(groups) > 1 && len(d.rails) == 1 && best.kind != EFA {
-		d.guess("one port beside others of another kind or rate")
-	}
 	var gone []ruled
 	if best.kind == InfiniBand || best.kind == RoCE || best.kind == Unknown {
 		d.rails, gone = v.prune(d.rails)
@@ -101,7 +92,7 @@ func (v *view) decide() decision {
 			d.rails = append(d.rails, classes[g]...)
 		default:
 			for _, c := range classes[g] {
-				d.place(v, c, best, len(classes[best]))
+				d.place(v, c, best, classes)
 			}
 		}
 	}
@@ -111,20 +102,40 @@ func (v *view) decide() decision {
 	return d
 }
 
+// choose returns the class of the rails, and withdraws certainty where another one could be it.
+func (d *decision) choose(v *view, groups []class, of map[class][]candidate) class {
+	best := v.best(groups, of)
+	if other, ok := v.besides(best, groups, of); ok {
+		if !v.even(of[other]) {
+			d.guess("the way out of this machine is at least as fast, and not each GPU has a rail")
+		}
+		best = other
+	}
+	if len(groups) > 1 && len(of[best]) == 1 && best.kind != EFA {
+		d.guess("one port next to others of another kind or rate")
+	}
+	for _, g := range groups {
+		if v.outnumbered(g, best, of) {
+			d.guess(fmt.Sprintf("%v is as fast, and only has fewer ports", g))
+		}
+	}
+	return best
+}
+
 // guess withdraws certainty, with its reason.
 func (d *decision) guess(why string) {
 	d.sure, d.doubt = false, cmp.Or(d.doubt, why)
 }
 
 // place gives a port of another class its role: a rail that runs slower than its like, or another.
-func (d *decision) place(v *view, c candidate, best class, count int) {
+func (d *decision) place(v *view, c candidate, best class, of map[class][]candidate) {
 	if v.degraded(c, d.rails) {
 		d.rails = append(d.rails, c)
 		return
 	}
 	r := ruled{candidate: c, sure: true}
 	r.role, r.sure = v.otherRole(c)
-	own := classOf(c)
+	own, count := classOf(c), len(of[best])
 	switch {
 	case best.kind == EFA:
 		r.role, r.sure, r.why = Management, true, "the fabric of this machine is EFA"
@@ -133,15 +144,29 @@ func (d *decision) place(v *view, c candidate, best class, count int) {
 	case own.rate > best.rate:
 		r.why, r.sure = fmt.Sprintf("%v, but there are %d x %v", own, count, best), false
 	default:
-		r.why, r.sure = fmt.Sprintf("%v, as fast as the %d x %v but fewer", own, count, best), false
+		r.why, r.sure = fmt.Sprintf("%v, as fast as the %d x %v%s", own, count, best, v.lesser(own, best, of)), false
 	}
 	d.others = append(d.others, r)
+}
+
+// lesser returns why a class is not the fabric, although it is as fast.
+func (v *view) lesser(own, best class, of map[class][]candidate) string {
+	switch {
+	case len(of[own]) < len(of[best]):
+		return " but fewer"
+	case v.served(of[own]) < v.served(of[best]):
+		return ", but farther from the GPUs"
+	case v.leaves(of[own]):
+		return ", but the way out of this machine"
+	}
+	return ", a network made for RDMA"
 }
 
 // best returns the class of the rails.
 func (v *view) best(groups []class, of map[class][]candidate) class {
 	slices.SortStableFunc(groups, func(a, b class) int {
-		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(len(of[b]), len(of[a])), preference(b.kind)-preference(a.kind))
+		return cmp.Or(cmp.Compare(b.rate, a.rate), cmp.Compare(v.networks(of[b]), v.networks(of[a])),
+			preference(b.kind)-preference(a.kind))
 	})
 	best := groups[0]
 	for _, g := range groups[1:] {
@@ -152,22 +177,32 @@ func (v *view) best(groups []class, of map[class][]candidate) class {
 	return best
 }
 
-// besides returns the class that precedes the one of the machine's way out: as fast in total, and usable.
+// besides returns the class that precedes the one of the machine's way out: usable, and as fast in total
+// or InfiniBand of the same rate. InfiniBand itself is no mere way out: it gives way only to its like.
 func (v *view) besides(best class, groups []class, of map[class][]candidate) (other class, ok bool) {
-	inside := func(c candidate) bool { return !v.isWayOut(c) }
 	total := func(g class) float64 { return g.rate * float64(len(of[g])) }
-	if best.rate == 0 || best.kind == EFA || slices.ContainsFunc(of[best], inside) {
+	if best.rate == 0 || best.kind == EFA || !v.leaves(of[best]) {
 		return best, false
 	}
 	for _, g := range groups { // the fastest first
 		bare := g.kind == RoCE && !slices.ContainsFunc(of[g], func(c candidate) bool {
 			return v.gid(c) >= 0 || c.port.GIDSlots == 0 && len(c.port.GIDs) == 0
 		})
-		if slices.ContainsFunc(of[g], inside) && !bare && total(g) >= total(best) && (!ok || total(g) > total(other)) {
+		if v.leaves(of[g]) || bare || best.kind == InfiniBand && g.kind != InfiniBand {
+			continue
+		}
+		managed := g.kind == InfiniBand && g.rate == best.rate &&
+			slices.ContainsFunc(of[g], func(c candidate) bool { return c.port.SMLID != 0 })
+		if (managed || total(g) >= total(best)) && (!ok || total(g) > total(other)) {
 			other, ok = g, true
 		}
 	}
 	return other, ok
+}
+
+// leaves reports whether all ports of a class are the machine's way out.
+func (v *view) leaves(all []candidate) bool {
+	return !slices.ContainsFunc(all, func(c candidate) bool { return !v.isWayOut(c) })
 }
 
 // beats reports whether class a is the training fabric, although it is after b by rate, count, kind.
@@ -175,7 +210,7 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	if (a.kind == EFA) != (b.kind == EFA) {
 		return a.kind == EFA // the other adapters of such a machine manage NVLink
 	}
-	na, nb := len(of[a]), len(of[b])
+	na, nb := v.networks(of[a]), v.networks(of[b])
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
 		// Next to a rail for each GPU, one very fast card, or an Ethernet card, is storage.
@@ -192,8 +227,35 @@ func preference(k Kind) int { return slices.Index([]Kind{Unknown, RoCE, OmniPath
 // equal reports whether two classes are rails of two kinds together. DPUs next to plain HCAs are not.
 func (v *view) equal(a, b class, of map[class][]candidate) bool {
 	plain := func(c candidate) bool { return !v.isBlueField(c) }
-	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && len(of[a]) == len(of[b]) && len(of[a]) > 1 &&
+	n := v.networks(of[a])
+	return a.kind != b.kind && a.rate == b.rate && a.rate > 0 && n == v.networks(of[b]) && n > 1 &&
 		v.served(of[a]) == v.served(of[b]) && slices.ContainsFunc(of[a], plain) == slices.ContainsFunc(of[b], plain)
+}
+
+// outnumbered reports whether only the number of its ports speaks against class a: it is as fast and as
+// near as the best, and its kind is preferred.
+func (v *view) outnumbered(a, best class, of map[class][]candidate) bool {
+	return a.rate == best.rate && best.kind != EFA && preference(a.kind) > preference(best.kind) &&
+		v.served(of[a]) == v.served(of[best]) && v.networks(of[a]) < v.networks(of[best])
+}
+
+// networks counts the ports of a class. Those that share an interface or a bond count once: they are one
+// network with one address.
+func (v *view) networks(all []candidate) (n int) {
+	shared := map[string]bool{}
+	for _, c := range all {
+		name := c.port.Netdev
+		if i, ok := v.node.Interface(name); ok {
+			if m, ok := v.node.Interface(i.Master); ok && m.Kind == "bond" {
+				name = m.Name
+			}
+		}
+		if name == "" || !shared[name] {
+			n++
+		}
+		shared[name] = true
+	}
+	return n
 }
 
 // degraded reports whether a port is a rail that is slower than its like: same card and subnet.
