@@ -134,6 +134,14 @@ func TestTheReasonForNoListOfHCAsSaysThatTheFabricIsAGuess(t *testing.T) {
 	}
 }
 
+func TestAGIDTableThatCouldNotBeReadIsTheReason(t *testing.T) {
+	for _, e := range Explain(machine(lo, eth0).rdma("mlx5_0", "mlx5_core", "Ethernet", 400, "eth0")) {
+		if want := "the GID tables of the training fabric could not be read"; e.Name == "NCCL_IB_GID_INDEX" && e.Why != want {
+			t.Errorf("why %q, want %q", e.Why, want)
+		}
+	}
+}
+
 func TestEveryVariableHasItsLibrary(t *testing.T) {
 	var names []string
 	for _, r := range rules() {

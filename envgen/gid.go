@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"launch/fabric"
+	"launch/fabric/rail"
 	"launch/internal/finding"
 	"launch/internal/setting"
 )
@@ -124,6 +125,10 @@ const (
 // specific: a family before a range, and an index, which is the same on all HCAs, last.
 func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	rails, want := v.gidTable()
+	unread := slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.GIDUnread })
+	if len(rails) == 0 && unread {
+		return gidPlan{why: "the GID tables of the training fabric could not be read"}
+	}
 	if len(rails) == 0 {
 		return gidPlan{why: "the training fabric has no RoCE port with a GID to choose"}
 	}

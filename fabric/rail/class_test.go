@@ -25,9 +25,12 @@ func (b *bench) card(addr, class, vendor, device string, numa int, path ...strin
 
 // port adds an HCA with one active port on a function, unless it is "".
 func (b *bench) port(name, link string, rate float64, typ, pci string) *fabric.HCA {
+	p := fabric.Port{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: rate}
+	if link == "Ethernet" {
+		p.GIDSlots = 8
+	}
 	b.HCAs = append(b.HCAs, fabric.HCA{Name: name, PCI: pci, Driver: "mlx5_core", NodeType: 1, Type: typ, Board: typ,
-		NUMA:  -1,
-		Ports: []fabric.Port{{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: rate}}})
+		NUMA: -1, Ports: []fabric.Port{p}})
 	return &b.HCAs[len(b.HCAs)-1]
 }
 
@@ -241,7 +244,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			}
 			for i := range 2 {
 				h := b.port(fmt.Sprintf("mlx5_%d", 2+i), "Ethernet", 100, "MT4126", "")
-				h.System, h.VF = fmt.Sprint(i), true
+				h.System, h.VF, h.Ports[0].GIDSlots = fmt.Sprint(i), true, 0
 			}
 		}, RoCE, names(2), false, []string{"mlx5_2 virtual", "mlx5_3 virtual"}},
 		{"the address is on the virtual function", func(b *bench) {

@@ -186,7 +186,7 @@ func (v *view) besides(best class, groups []class, of map[class][]candidate) (ot
 	}
 	for _, g := range groups { // the fastest first
 		bare := g.kind == RoCE && !slices.ContainsFunc(of[g], func(c candidate) bool {
-			return v.gid(c) >= 0 || c.port.GIDSlots == 0 && len(c.port.GIDs) == 0
+			return v.gid(c) >= 0 || unlisted(c)
 		})
 		if v.leaves(of[g]) || bare || best.kind == InfiniBand && g.kind != InfiniBand {
 			continue

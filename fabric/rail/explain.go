@@ -15,7 +15,7 @@ import (
 func (d *decision) explain(v *view) {
 	subnets, networks := map[string]bool{}, map[netip.Prefix]bool{}
 	var parts []string
-	homeless := 0
+	homeless, unread := 0, 0
 	for _, c := range d.rails {
 		if part := d.counted(classOf(c)); !slices.Contains(parts, part) {
 			parts = append(parts, part)
@@ -28,6 +28,9 @@ func (d *decision) explain(v *view) {
 		}
 		if c.kind == RoCE && c.hca.NodeType != nodeRNIC && len(c.port.GIDs) > 0 && v.gid(c) < 0 {
 			homeless++
+		}
+		if unlisted(c) && c.hca.NodeType != nodeRNIC {
+			unread++
 		}
 		if c.kind == Unknown || c.hca.NodeType == nodeRNIC || c.kind != EFA && (!c.port.Active() || c.port.Rate == 0) {
 			d.guess("link, state or rate of a port is unknown, or it is iWARP")
@@ -48,6 +51,10 @@ func (d *decision) explain(v *view) {
 	}
 	if homeless > 0 {
 		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
+	}
+	if unread > 0 {
+		d.why += fmt.Sprintf("; %d whose GID table could not be read", unread)
+		d.guess("a GID table could not be read, so whether the port has an address for RoCE v2 is unknown")
 	}
 	if n := len(v.missing(*d)); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])

@@ -145,8 +145,9 @@ func addrKey(addr string) string {
 // ethernet adds a RoCE port with its GIDs, as the kernel makes them from the addresses.
 func (m *maker) ethernet(add func(string, ...any), port, state, rate string, k map[string]string,
 	is func(string) bool) {
-	add("  port %s %s %s Ethernet pkeys=0xffff slots=8", port, state, rate)
-	if is("down") || is("nogid") {
+	slots := map[bool]string{false: " slots=8"}[is("unread")]
+	add("  port %s %s %s Ethernet pkeys=0xffff%s", port, state, rate, slots)
+	if is("down") || is("nogid") || is("unread") {
 		return
 	}
 	addrs := []string{fmt.Sprintf("fe80::ba3f:d2ff:fe%02x:%x/64", m.count, m.count)}

@@ -88,6 +88,11 @@ func (v *view) gid(c candidate) int {
 	return -1
 }
 
+// unlisted reports whether the GID table of a RoCE port could not be read: whether it has a usable entry is unknown.
+func unlisted(c candidate) bool {
+	return c.kind == RoCE && c.port.GIDSlots == 0 && len(c.port.GIDs) == 0
+}
+
 // ours reports whether an entry may belong to an interface in this network namespace: its interface is
 // here, and one here has its address. In pods, interfaces of several namespaces have the same name.
 func (v *view) ours(g fabric.GID) bool {

@@ -65,8 +65,8 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 		switch {
 		case i >= 0:
 			why = "has no address for RoCE; its virtual function " + all[i].hca.Name + " has"
-		case c.port.GIDSlots == 0 && len(c.port.GIDs) == 0:
-			continue // the table was not read
+		case unlisted(c):
+			continue
 		}
 		out = append(out, ruled{c, Unusable, why, true})
 	}

@@ -108,8 +108,10 @@ type Rail struct {
 	Link   string  `json:"link,omitempty"` // InfiniBand, Ethernet
 	Rate   float64 `json:"rate,omitempty"` // Gb/s; 0 unknown
 	// GID is the index of the GID for a RoCE connection: RoCE v2, IPv4 first; -1: it has or needs none.
-	GID  int      `json:"gid"`
-	GPUs []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
+	GID int `json:"gid"`
+	// GIDUnread is true if GID is -1 because the port's GID table could not be read.
+	GIDUnread bool     `json:"gid_unread,omitempty"`
+	GPUs      []string `json:"gpus,omitempty"` // PCI addresses of the GPUs that have no nearer rail
 }
 
 // Name returns a rail's HCA, with the port if the HCA has several ("mlx4_0:2"), or else its interface.
@@ -143,7 +145,7 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	}
 	for _, c := range rails {
 		r := Rail{HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev, Link: c.port.LinkLayer,
-			Rate: c.port.Rate, GID: v.gid(c)}
+			Rate: c.port.Rate, GID: v.gid(c), GIDUnread: unlisted(c)}
 		if n := len(c.hca.Ports); n > 1 {
 			r.Ports = n
 		}

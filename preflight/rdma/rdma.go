@@ -119,10 +119,13 @@ func alike(a, b fabric.HCA) bool {
 // rdmaGID finds ports whose only GIDs are link-local. RoCE v1 needs no address: only ports with a v2 entry count.
 func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
-	var bare []string
+	var bare, unread []string
 	roce := 0
 	out := finding.Warnf("")
 	for _, p := range rail.PortsOf(in.Node, f) {
+		if p.GIDUnread {
+			unread = append(unread, p.Name)
+		}
 		if p.Facts.LinkLayer != "Ethernet" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 || f.Kind == rail.EFA {
 			continue
 		}
@@ -140,6 +143,8 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 		}
 	}
 	switch {
+	case roce == 0 && len(unread) > 0:
+		return finding.Skipf("the GID tables of the RoCE rails could not be read: %s", finding.Some(unread))
 	case roce == 0:
 		return finding.Skipf("no RoCE rail here")
 	case len(bare) == 0:

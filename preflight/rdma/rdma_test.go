@@ -153,6 +153,9 @@ func TestRDMAChecks(t *testing.T) {
 		{"healthy", "rdma.gid", checktest.Railed(8, roce), "ok 8 RoCE rails with an address"},
 		{"one has no address", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, bare)),
 			"warn 1 card without an IP address for RoCE v2, beside 7 rails with one: mlx5_2"},
+		{"no table could be read", "rdma.gid", checktest.Railed(2, roce,
+			ofAll(func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = nil })),
+			"skip the GID tables of the RoCE rails could not be read: mlx5_0, mlx5_1"},
 		{"InfiniBand", "rdma.gid", checktest.Railed(8, ib), "skip no RoCE rail"},
 		{"RoCE v1 alone", "rdma.gid", checktest.Railed(2, roce, ofAll(func(_ *fabric.HCA, p *fabric.Port) {
 			for i := range p.GIDs {

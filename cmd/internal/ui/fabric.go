@@ -61,6 +61,8 @@ func (u *UI) rails(f rail.Fabric) string {
 		gid := "-"
 		if r.GID >= 0 {
 			gid = strconv.Itoa(r.GID)
+		} else if r.GIDUnread {
+			gid = "unknown"
 		} else if r.HCA != "" && r.Link == "Ethernet" && f.Kind != rail.EFA {
 			gid = "none"
 		}

@@ -143,6 +143,16 @@ func TestLinksAreDescribed(t *testing.T) {
 }
 
 // A rail that is down is drawn as missing, not hidden.
+func TestAGIDTableThatWasNotReadIsUnknown(t *testing.T) {
+	for slots, want := range map[int]string{0: " unknown ", 16: " none "} {
+		n := fabric.Node{HCAs: []fabric.HCA{{Name: "mlx5_0", NodeType: 1, Ports: []fabric.Port{
+			{Num: 1, State: 4, LinkLayer: "Ethernet", Rate: 100, Netdev: "eth0", GIDSlots: slots}}}}}
+		if got := (&UI{}).rails(rail.Of(n, netip.Addr{})); !strings.Contains(got, want) {
+			t.Errorf("%d entries: no%sin\n%s", slots, want, got)
+		}
+	}
+}
+
 func TestAMissingRailIsShown(t *testing.T) {
 	n := machinetest.Node(t, "h100-roce-8")
 	for i := range n.HCAs {
