@@ -181,7 +181,7 @@ var doors = map[string][]string{
 	// against this machine's own.
 	"cmd/internal/storeaddr": {"fabric", "internal/job", "github.com/cenkalti/backoff/v4"},
 	// ui renders the values of every room and decides nothing. prometheus writes
-	// its text format; outfile, for the file of metrics.
+	// its text format; outfile, for the file of metrics; unix, to ask whether a log has room.
 	"cmd/internal/ui": {
 		"diagnose/logs", "diagnose/scene", "diagnose/verdict",
 		"envgen",
@@ -201,6 +201,7 @@ var doors = map[string][]string{
 		"github.com/prometheus/client_golang/prometheus",
 		"github.com/prometheus/client_model/go",
 		"github.com/prometheus/common/expfmt",
+		unixPkg,
 		"golang.org/x/term",
 	},
 }

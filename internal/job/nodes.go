@@ -115,6 +115,7 @@ func (r *resolver) index() error {
 	if err := r.fit(); err != nil {
 		return err
 	}
+	v = r.job.Index
 	switch {
 	case !r.job.Several():
 		r.job.Index = derived(0, "the number of nodes")
@@ -208,6 +209,12 @@ func (r *resolver) fit() error {
 	if all == 1 && index.From.Tier > nodes.From.Tier {
 		r.note(finding.Skipf("%s=%d is not used: with %s each node is a world of its own",
 			index.From.Name, index.V, nodes.From.Name).Named("job.index"))
+		return nil
+	}
+	if index.From.Tier == setting.Ambient && nodes.From.Tier < setting.Ambient {
+		r.note(finding.Warnf("%s=%d is not used: %d nodes (%s) have the ranks 0 to %d", index.From.Name, index.V, all,
+			nodes.From.Name, all-1).Named("job.index").Do("unset %s, which may be of an old job", index.From.Name))
+		r.job.Index = setting.Value[int]{}
 		return nil
 	}
 	return contradiction(fmt.Sprintf("correct %s, or use --nnodes %d", index.From.Name, index.V+1),

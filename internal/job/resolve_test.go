@@ -109,6 +109,18 @@ func TestTutorialLineIsEnough(t *testing.T) {
 	}
 }
 
+// A rank that an old job has left in the environment is none of this one.
+func TestALeftoverRankIsNotUsed(t *testing.T) {
+	typed := func(f *Flags) { f.Store, f.NNodes = flagged("--store", "h0"), flagged("--nnodes", "2") }
+	for _, line := range []string{"torchrun --nnodes 2 train.py", "python train.py"} {
+		j := resolve(t, input(line, "NODE_RANK=5", "RANK=5", "WORLD_SIZE=2").with(typed))
+		if j.Index.Set || j.Vouch != NoIndex || noted(j, "job.index", "is not used") == "" {
+			t.Errorf("%s: index %+v, %v", line, j.Index, j.Notes)
+		}
+	}
+	refused(t, input("torchrun --nnodes 2 --node-rank 5 train.py").with(typed), 78, "out of range")
+}
+
 func TestStaticLineGivesRankAndStoreAddress(t *testing.T) {
 	j := resolve(t, input("torchrun --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 --master_port=1234 t.py"))
 	if j.Index.V != 1 || j.Vouch != Typed || j.Store.V.Host != "10.0.0.1" || j.Store.V.Port != DefaultStorePort ||

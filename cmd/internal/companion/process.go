@@ -84,6 +84,8 @@ func Main(print Print) child.Func {
 			return err
 		}
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
+		// The store's files are its own; the command's umask may forbid even that.
+		unix.Umask(0o077)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		_ = unix.SetNonblock(fdSocket, true)

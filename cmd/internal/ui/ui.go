@@ -50,7 +50,7 @@ type Options struct {
 
 // New returns a UI. A terminal on errw gets colour (unless NO_COLOR is set or TERM=dumb) and a live line.
 func New(out, errw io.Writer, o Options) *UI {
-	u := &UI{out: &sink{to: out}, err: errw, json: o.JSON, host: o.Host, rank: -1}
+	u := &UI{out: &sink{to: out}, err: unblocked(errw), json: o.JSON, host: o.Host, rank: -1}
 	u.width, u.outWidth = columns(errw), columns(out)
 	u.live = u.width > 0 && o.Env("TERM") != "dumb"
 	u.colour = u.live && o.Env("NO_COLOR") == ""
