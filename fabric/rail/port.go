@@ -2,6 +2,7 @@ package rail
 
 import (
 	"fmt"
+	"slices"
 
 	"launch/fabric"
 )
@@ -86,6 +87,13 @@ func (v *view) gid(c candidate) int {
 		}
 	}
 	return -1
+}
+
+// routed reports whether a RoCE port has an address that a router forwards.
+func (v *view) routed(c candidate) bool {
+	return c.kind == RoCE && slices.ContainsFunc(c.port.GIDs, func(g fabric.GID) bool {
+		return g.Type == RoCEv2 && !g.Addr.Unmap().IsLinkLocalUnicast() && v.ours(g)
+	})
 }
 
 // unlisted reports whether the GID table of a RoCE port could not be read: whether it has a usable entry is unknown.

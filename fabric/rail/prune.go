@@ -49,28 +49,45 @@ func (v *view) bus(c candidate) float64 {
 }
 
 // addressless returns the RoCE ports without an address that a router forwards, where others of the class
-// have one: their first transfer fails. NCCL takes entry 0 there, a link-local one of RoCE v1
-// (ncclIbGetGidIndex in src/transport/net_ib/connect.cc: validGid refuses fe80::).
+// have one. A port without any fails in its first transfer: NCCL takes entry 0 there, a link-local one of
+// RoCE v1 (ncclIbGetGidIndex in src/transport/net_ib/connect.cc: validGid refuses fe80::). A port with one of
+// 169.254.0.0/16 may lead over a cable to one machine, or DHCP has failed there. It is a rail where no other
+// port is better, where its twin is, or where the peers have such addresses.
 func (v *view) addressless(all []candidate) (out []ruled) {
 	has := func(c candidate) bool { return v.gid(c) >= 0 }
-	if !slices.ContainsFunc(all, has) {
+	reaches := v.routed
+	if v.addr.IsLinkLocalUnicast() || !slices.ContainsFunc(all, v.routed) {
+		reaches = has
+	}
+	if !slices.ContainsFunc(all, reaches) {
 		return nil
 	}
 	for _, c := range all {
-		if c.kind != RoCE || c.hca.NodeType == nodeRNIC || has(c) {
+		if c.kind != RoCE || c.hca.NodeType == nodeRNIC || reaches(c) {
 			continue
 		}
 		why := "its interface has no address for RoCE v2, and others have one"
-		i := slices.IndexFunc(all, func(vf candidate) bool { return has(vf) && v.functionOf(vf.hca, c.hca) })
+		i := slices.IndexFunc(all, func(vf candidate) bool { return reaches(vf) && v.functionOf(vf.hca, c.hca) })
 		switch {
+		case has(c) && slices.ContainsFunc(all, func(o candidate) bool { return reaches(o) && twins(c.hca, o.hca) }):
+			continue
+		case has(c):
+			why = "its interface has only a link-local address, and others have one that a router forwards"
 		case i >= 0:
 			why = "has no address for RoCE; its virtual function " + all[i].hca.Name + " has"
 		case unlisted(c):
 			continue
 		}
-		out = append(out, ruled{c, Unusable, why, true})
+		out = append(out, ruled{c, Unusable, why, !has(c)})
 	}
 	return out
+}
+
+// twins reports whether two HCAs share one cable: a card with two PCIe links, such as a DGX Spark's, shows
+// each of its ports as the same function at both.
+func twins(a, b fabric.HCA) bool {
+	function := func(h fabric.HCA) string { return h.PCI[strings.LastIndexByte(h.PCI, '.')+1:] }
+	return a.System != "" && a.System == b.System && a.VF == b.VF && a.PCI != b.PCI && function(a) == function(b)
 }
 
 // guests returns the virtual functions whose physical function is visible too: they are for guests.

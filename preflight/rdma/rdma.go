@@ -173,7 +173,7 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 				"interface %s", len(p.GIDs), cmp.Or(p.Netdev, "not known"))
 		}
 	}
-	out.What = fmt.Sprintf("%s without an IP address for RoCE v2, beside %s with one: %s",
+	out.What = fmt.Sprintf("%s without an IP address that a router forwards, next to %s with one: %s",
 		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
 	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
 		"would fail (\"error 12\")").

@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"syscall"
@@ -152,7 +153,16 @@ func TestRDMAChecks(t *testing.T) {
 			"ok"},
 		{"healthy", "rdma.gid", checktest.Railed(8, roce), "ok 8 RoCE rails with an address"},
 		{"one has no address", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, bare)),
-			"warn 1 card without an IP address for RoCE v2, beside 7 rails with one: mlx5_2"},
+			"warn 1 card without an IP address that a router forwards, next to 7 rails with one: mlx5_2"},
+		{"DHCP failed on one", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, func(_ *fabric.HCA, p *fabric.Port) {
+			p.GIDs[1].Addr = netip.MustParseAddr("169.254.3.4")
+		}), func(in *preflight.Input) {
+			for i := range in.Node.Interfaces {
+				if in.Node.Interfaces[i].Name == "eth12" {
+					in.Node.Interfaces[i].Addrs = []netip.Prefix{netip.MustParsePrefix("169.254.3.4/16")}
+				}
+			}
+		}), "warn 1 card without an IP address that a router forwards, next to 7 rails with one: mlx5_2"},
 		{"no table could be read", "rdma.gid", checktest.Railed(2, roce,
 			ofAll(func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = nil })),
 			"skip the GID tables of the RoCE rails could not be read: mlx5_0, mlx5_1"},
