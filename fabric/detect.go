@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math"
 	"net"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -43,8 +42,8 @@ func Live() Roots {
 	r := Roots{
 		// DirFS, not os.Root: the kernel resolves the links of /sys in one call, os.Root in many.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
-		Root: os.DirFS("/"), Links: links, Shm: shm, Denied: denied, Route: RouteTo, RDMA: netlink.RdmaSystemGetNetnsMode,
-		Env: os.Getenv,
+		Root: os.DirFS("/"), Links: links, Shm: shm, Denied: denied, Route: defaultRoute,
+		RDMA: netlink.RdmaSystemGetNetnsMode, Env: os.Getenv,
 	}
 	r.System = func(names []string) System { return system(r.Proc, r.Etc, r.Sys, names) }
 	return r
@@ -104,7 +103,7 @@ func (n *Node) around(roots Roots) {
 	n.note(dmi.bad)
 	n.note(proc.bad)
 	if roots.Route != nil {
-		if r, err := roots.Route(farAway); err == nil { // an error means no default route
+		if r, err := roots.Route(); err == nil {
 			n.Route = r
 		}
 	}
@@ -117,9 +116,6 @@ func product(vendor, name string) string {
 	}
 	return strings.TrimSpace(vendor + " " + name)
 }
-
-// farAway is an address of no network (RFC 5737), so the route to it is the default route.
-var farAway = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
 // errMissing is the error for a file that every Linux has.
 var errMissing = errors.New("not there, or empty")

@@ -26,8 +26,8 @@ type Roots struct {
 	Denied func(folder string) bool
 	// System returns the system's settings, and the lines of /etc/hosts for names. nil: not recorded.
 	System func(names []string) System
-	// Route returns how the kernel would reach an address (RouteTo). nil: not recorded.
-	Route func(netip.Addr) (Route, error)
+	// Route returns the default route; an error means that there is none. nil: not recorded.
+	Route func() (Route, error)
 	// RDMA returns the mode of RDMA's namespaces, "shared" or "exclusive". nil: not recorded.
 	RDMA func() (string, error)
 	// Env returns a variable of this process' environment, "" where it is not set. nil: not recorded.

@@ -210,11 +210,11 @@ func TestDefaultRouteIsAFact(t *testing.T) {
 	m := newMachine("cpu-1")
 	roots := m.roots(m.sys)
 	want := Route{Src: netip.MustParseAddr("10.0.0.5"), Interface: "eth0"}
-	roots.Route = func(netip.Addr) (Route, error) { return want, nil }
+	roots.Route = func() (Route, error) { return want, nil }
 	if got := Detect(t.Context(), roots, Options{}).Route; got != want {
 		t.Errorf("route = %+v, want %+v", got, want)
 	}
-	roots.Route = func(netip.Addr) (Route, error) { return Route{}, errors.New("network is unreachable") }
+	roots.Route = func() (Route, error) { return Route{}, errors.New("network is unreachable") }
 	if got := Detect(t.Context(), roots, Options{}); got.Route != (Route{}) || len(got.Unknown) != 0 {
 		t.Errorf("without a default route: %+v, unknown %v, want neither", got.Route, got.Unknown)
 	}

@@ -38,6 +38,37 @@ func RouteTo(dst netip.Addr) (Route, error) {
 	return r, nil
 }
 
+// farAway is an address of no network (RFC 5737), so the route to it is the default route.
+var farAway = netip.AddrFrom4([4]byte{192, 0, 2, 1})
+
+func defaultRoute() (Route, error) { return RouteTo(farAway) }
+
+// RouteTo returns how this node reaches dst according to its facts, which a recording has too: as its own
+// address, in a network of an interface, or by the default route. Other routes are no facts.
+func (n Node) RouteTo(dst netip.Addr) (Route, error) {
+	zone := dst.Zone()
+	dst = dst.Unmap().WithZone("")
+	if f, ok := n.InterfaceOf(dst); ok {
+		return Route{Src: dst, Interface: f.Name}, nil
+	}
+	var r Route
+	best := -1
+	for _, f := range n.Interfaces {
+		for _, p := range f.Addrs {
+			if f.Up && p.Contains(dst) && p.Bits() > best && (zone == "" || zone == f.Name) {
+				r, best = Route{Src: p.Addr(), Interface: f.Name}, p.Bits()
+			}
+		}
+	}
+	switch {
+	case best >= 0:
+		return r, nil
+	case n.Route.Src.IsValid() && n.Route.Src.Is4() == dst.Is4() && zone == "":
+		return n.Route, nil
+	}
+	return Route{}, fmt.Errorf("find route to %v: %w", dst, syscall.ENETUNREACH)
+}
+
 func routeByNetlink(dst netip.Addr) (Route, error) {
 	var opt *netlink.RouteGetOptions
 	if dst.Zone() != "" {

@@ -48,3 +48,35 @@ func TestRouteToReturnsTheKernelsError(t *testing.T) {
 		t.Error("RouteTo by an interface that does not exist gave a route")
 	}
 }
+
+func TestTheFactsHaveTheRouteToAnAddress(t *testing.T) {
+	link := func(name string, up bool, addrs ...string) Interface {
+		f := Interface{Name: name, Up: up}
+		for _, a := range addrs {
+			f.Addrs = append(f.Addrs, netip.MustParsePrefix(a))
+		}
+		return f
+	}
+	n := Node{Route: Route{Src: netip.MustParseAddr("192.168.1.50"), Interface: "enP7s7"}, Interfaces: []Interface{
+		link("lo", true, "127.0.0.1/8", "::1/128"), link("eth9", false, "10.200.0.9/24"),
+		link("rail0", true, "10.0.0.2/8", "fe80::1/64"), link("rail1", true, "10.100.0.13/24", "fe80::2/64", "fd00:1::5/64"),
+		link("enP7s7", true, "192.168.1.50/24"),
+	}}
+	for dst, want := range map[string]string{
+		"10.100.0.12": "10.100.0.13 rail1", "::ffff:10.100.0.12": "10.100.0.13 rail1", "10.100.0.13": "10.100.0.13 rail1",
+		"10.7.7.7": "10.0.0.2 rail0", "192.168.1.7": "192.168.1.50 enP7s7", "8.8.8.8": "192.168.1.50 enP7s7",
+		"10.200.0.7": "10.0.0.2 rail0", "127.0.0.1": "127.0.0.1 lo", "fd00:1::9": "fd00:1::5 rail1",
+		"fe80::9%rail1": "fe80::2 rail1", "2001:db8::1": "", "fe80::9%gone": "",
+	} {
+		got := ""
+		if r, err := n.RouteTo(netip.MustParseAddr(dst)); err == nil {
+			got = r.Src.String() + " " + r.Interface
+		}
+		if got != want {
+			t.Errorf("to %s: %q, want %q", dst, got, want)
+		}
+	}
+	if r, err := (Node{}).RouteTo(farAway); err == nil {
+		t.Errorf("without facts: %+v", r)
+	}
+}

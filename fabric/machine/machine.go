@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 
 	"launch/fabric"
@@ -120,7 +119,7 @@ func (m *Machine) Roots() fabric.Roots {
 	}
 	r.Env = func(name string) string { return m.answers.Environment[name] }
 	if route := m.answers.Route; route != nil {
-		r.Route = func(netip.Addr) (fabric.Route, error) { return *route, nil }
+		r.Route = func() (fabric.Route, error) { return *route, nil }
 	}
 	if mode := m.answers.RDMA; mode != "" {
 		r.RDMA = func() (string, error) { return mode, nil }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -58,8 +57,8 @@ func (r *Recorder) Roots() fabric.Roots {
 		}
 	}
 	if ask := r.live.Route; ask != nil {
-		roots.Route = func(dst netip.Addr) (fabric.Route, error) {
-			route, err := ask(dst)
+		roots.Route = func() (fabric.Route, error) {
+			route, err := ask()
 			if err == nil {
 				r.keep(func(a *answers) { a.Route = &route })
 			}

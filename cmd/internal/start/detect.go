@@ -212,9 +212,7 @@ func (s *Start) mpirunWorld(ctx context.Context) envgen.World {
 		if w.Peers = append(w.Peers, addr); own(addr) && w.Addr.IsValid() {
 			continue
 		}
-		if s.Machine != nil {
-			w.Addr = n.Route.Src
-		} else if r, err := fabric.RouteTo(addr); err == nil {
+		if r, err := s.routeTo(addr); err == nil {
 			w.Addr = r.Src
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"launch/cmd/internal/storeaddr"
 	"launch/envgen"
 	"launch/internal/exit"
 	"launch/internal/launcher"
@@ -41,14 +40,11 @@ func (s *Start) printEnv(ctx context.Context) error {
 		in.Torch = true
 	}
 	if s.Job.Several() && s.Machine != nil {
-		in.World.Addr = s.Node.Route.Src
-		if s.Job.Addr.Set {
-			a, err := storeaddr.Chosen(s.Job, s.Node)
-			if err != nil {
-				return err
-			}
-			in.World.Addr = a
+		a, err := s.recordedAddr()
+		if err != nil {
+			return err
 		}
+		in.World.Addr = a
 	} else if s.Job.Several() {
 		p, err := s.find(ctx, firstLook)
 		if err != nil {

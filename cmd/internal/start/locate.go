@@ -74,7 +74,7 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(budget, s.Opt.JoinTimeout))
 	defer cancel()
-	f := storeaddr.Finder{Resolve: systemResolver, Route: fabric.RouteTo, Hosts: hosts}
+	f := storeaddr.Finder{Resolve: systemResolver, Route: s.routeTo, Hosts: hosts}
 	servers := nameServers(s.Node)
 	if len(servers.Servers) > 0 {
 		f.Servers = s.findBy(servers)
@@ -92,6 +92,29 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 		s.store = &place
 	}
 	return place, err
+}
+
+// routeTo returns how this node reaches an address, by the facts if it is a recorded one.
+func (s *Start) routeTo(dst netip.Addr) (fabric.Route, error) {
+	if s.Machine != nil {
+		return s.Node.RouteTo(dst)
+	}
+	return fabric.RouteTo(dst)
+}
+
+// recordedAddr returns the address of a recorded node for its peers: the one of --addr, or the source of the
+// route to the store. A recording resolves no name: there it is the default route.
+func (s *Start) recordedAddr() (netip.Addr, error) {
+	if s.Job.Addr.Set {
+		return storeaddr.Chosen(s.Job, s.Node)
+	}
+	for _, name := range storeNames(s.Job.Store.V) {
+		if dst, err := netip.ParseAddr(name); err == nil {
+			r, _ := s.Node.RouteTo(dst) // no route: unknown
+			return r.Src, nil
+		}
+	}
+	return s.Node.Route.Src, nil
 }
 
 // register registers this node by its companion, which hosts the store on the store's host.
