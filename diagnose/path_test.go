@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,36 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		later.Taken, later.Paths = zero.Taken.Add(time.Second), nil
 		if got := Judge([]scene.Scene{later, zero, one})[0].Why[0]; got.Cause != tt.cause {
 			t.Errorf("%s, and the doctor after it: %s", tt.name, got.Cause)
+		}
+	}
+}
+
+// TestANodeThatReachesNoOtherIsCutOffItself: of several lost paths the node that they have in common is at fault.
+func TestANodeThatReachesNoOtherIsCutOffItself(t *testing.T) {
+	a, b, c := &node{name: "a"}, &node{name: "b"}, &node{name: "c"}
+	path := func(from, to *node) claim {
+		return claimed("path.lost", verdict.Certain, from.name+" gets no answer from "+to.name).of(nil, from, to)
+	}
+	mtu := claimed("path.stale", verdict.Certain, "").of(nil, b, c)
+	for _, tt := range []struct {
+		name  string
+		heard []*node
+		paths []claim
+		want  string // the sentence of the first path.lost, and how many there are
+		count int
+	}{
+		{"one path", []*node{a}, []claim{path(a, b)}, "a gets no answer from b", 1},
+		{"only itself was heard", []*node{a}, []claim{path(a, b), mtu, path(a, c)},
+			"a gets no answer from b, c any more: it is", 1},
+		{"the others were heard", []*node{b, c}, []claim{path(b, a), path(c, a)}, "b, c get no answer from a any more", 1},
+		{"two paths without a common node", []*node{a, b, c}, []claim{path(a, b), path(c, &node{name: "d"})},
+			"a gets no answer from b", 2},
+		{"each lost each", []*node{a, b, c}, []claim{path(a, b), path(b, c), path(a, c)}, "a gets no answer from b", 3},
+	} {
+		v := &view{hosts: tt.heard}
+		lost := slices.DeleteFunc(v.bothEnds(tt.paths), func(c claim) bool { return c.Cause != "path.lost" })
+		if len(lost) != tt.count || !strings.HasPrefix(lost[0].Says, tt.want) {
+			t.Errorf("%s: %d, %q", tt.name, len(lost), lost[0].Says)
 		}
 	}
 }

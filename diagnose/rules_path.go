@@ -182,85 +182,6 @@ const everywhere = 536
 // few is how many of the segments of a short new connection a sound path may lose.
 const few = 3
 
-// pastCuts is how often a segment was sent again, each time after twice as long, that no short cut explains: 12 s.
-const pastCuts = 6
-
-// path judges one connection that is stuck.
-func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
-	other := v.atAddr(remote)
-	where := remote.String()
-	if other != nil {
-		where = other.name
-	}
-	since := n.scene.Taken.Add(-max(k.Info.LastRecv, 0))
-	seen := fmt.Sprintf("%s to %s: backoff %d, %d unacknowledged, send queue %d", k.Local, k.Remote, k.Info.Backoff,
-		k.Info.Unacked, k.SendQ)
-	claims := func(cause string, sure verdict.Sure, says string) claim {
-		return claimed(cause, sure, says).of(nil, n, other).see("tcp_info", seen).since(since)
-	}
-	long := fmt.Sprintf("long packets from %s to %s vanish, and short ones arrive: an MTU on the path is smaller than "+
-		"the interface's", n.name, where)
-	forgotten := fmt.Sprintf("a connection from %s to %s that is open gets no answer any more, ", n.name, where)
-	t, tried := v.tried(n, other, k.Local.Addr().Unmap(), remote)
-	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
-	case answers && k.SendQ > 0 && k.SendQ <= everywhere:
-		return claims("path.stale", verdict.Certain, forgotten+fmt.Sprintf("not even to %d bytes, and new ones are "+
-			"answered: a firewall or a NAT between has forgotten it", k.SendQ))
-	case answers:
-		return claims("path.mtu", verdict.Certain, long)
-	case t.Outcome != scene.Answered: // that is lost, below
-	case t.Full && !t.Long, t.Long && (lossy(k) || t.Again > few):
-		return claims("path.loss", verdict.Certain, fmt.Sprintf("packets from %s to %s are lost, again and again", n.name,
-			where))
-	case t.Long:
-		sure := verdict.Certain
-		if k.Info.Backoff < pastCuts {
-			sure = verdict.Likely // a path that was cut for a moment looks the same until the next try
-		}
-		return claims("path.stale", sure, forgotten+"and a new one takes long messages: a firewall, a NAT or an "+
-			"inspecting box between drops this one")
-	case lossy(k):
-		return claims("path.mtu", verdict.Likely, long+", or most of that length are lost")
-	default:
-		return claims("path.mtu", verdict.Certain, long)
-	}
-	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a "+
-		"port of the switch, or the host", n.name, where, ago(k.Info.LastRecv)))
-	if k.SendQ > 4096 && !tried {
-		c.Sure = verdict.Likely
-		c.Says += "; or an MTU on the path is too small"
-	}
-	if other == nil {
-		other = &node{name: where}
-	}
-	return c.of(nil, n, other).see("tcp_info", seen).since(since)
-}
-
-// lossy reports whether many of a connection's packets were lost, and it went on: at least one in twenty, and more
-// than the same one again and again.
-func lossy(k scene.Socket) bool {
-	const segment = 1448 // bytes of data in a packet of Ethernet
-	again := uint64(k.Info.Retrans)
-	return k.Info.Acked > 0 && again >= 3*uint64(k.Info.Backoff)+10 && again*20 > k.Info.Acked/segment
-}
-
-// tried returns what a new connection between two nodes gave, as the one that sends saw it, else the other one.
-func (v *view) tried(n, other *node, local, remote netip.Addr) (scene.Path, bool) {
-	for _, p := range n.scene.Paths {
-		if p.To == remote && p.Outcome != scene.Refused {
-			return p, true
-		}
-	}
-	if other != nil && other.scene != nil {
-		for _, p := range other.scene.Paths {
-			if p.To == local && p.Outcome == scene.Answered {
-				return scene.Path{From: local, To: remote, Outcome: p.Outcome, Long: p.Back}, true
-			}
-		}
-	}
-	return scene.Path{}, false
-}
-
 // unheard names nodes that take connections and whose answer does not arrive where it was asked for. If no node is
 // heard, the reason is on the way to the one that asks.
 func (v *view) unheard() (out []claim) {
@@ -330,22 +251,6 @@ func (v *view) answers(n *node, local, remote netip.Addr) bool {
 }
 
 func (n *node) isAt(a netip.Addr) bool { return n.scene != nil && slices.Contains(n.scene.Addrs, a) }
-
-// bothEnds joins claims about one path that its two ends make, and names one node if all paths to it are lost.
-func (v *view) bothEnds(all []claim) (out []claim) {
-	for _, c := range all {
-		same := slices.IndexFunc(out, func(d claim) bool { return d.Cause == c.Cause && slices.Equal(d.Nodes, c.Nodes) })
-		if same < 0 {
-			out = append(out, c)
-			continue
-		}
-		out[same].Seen = append(out[same].Seen, c.Seen...)
-	}
-	if slices.ContainsFunc(out, func(c claim) bool { return c.Cause == "path.mtu" || c.Cause == "path.loss" }) {
-		out = slices.DeleteFunc(out, func(c claim) bool { return c.Cause == "path.lost" && c.Sure == verdict.Likely })
-	}
-	return out
-}
 
 // quiet returns for how long no byte has moved between the ranks, as the sockets of one node say; false: not known.
 func (v *view) quiet(n *node) (out time.Duration, known bool) {
