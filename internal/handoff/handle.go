@@ -87,7 +87,7 @@ func waitFolder(ctx context.Context, fd int) error {
 	tick := time.NewTicker(handlePoll)
 	defer tick.Stop()
 	for {
-		if pid, state := folderState(fd); pid == 0 || state == 'Z' {
+		if pid, ended := folderState(fd); pid == 0 || ended {
 			return nil
 		}
 		select {
@@ -98,16 +98,23 @@ func waitFolder(ctx context.Context, fd int) error {
 	}
 }
 
-// folderState returns the PID and the state of the process of a folder in /proc; pid is 0 if it was reaped.
-func folderState(fd int) (pid int, state byte) {
+// folderState returns the PID of the process of a folder in /proc, 0 if it was reaped, and whether it has ended. A
+// zombie with further threads has not: one of these is in execve, and takes its place (de_thread in fs/exec.c).
+func folderState(fd int) (pid int, ended bool) {
+	const threads = 17 // of the fields from the state on: num_threads in proc_pid_stat(5)
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/stat", fd))
-	name := bytes.LastIndexByte(text, ')') // PID (name) state
-	if err != nil || name < 0 || name+2 >= len(text) {
-		return 0, 0
+	name := bytes.LastIndexByte(text, ')') // PID (name) state …
+	if err != nil || name < 0 {
+		return 0, false
+	}
+	fields := bytes.Fields(text[name+1:])
+	if len(fields) <= threads {
+		return 0, false
 	}
 	number, _, _ := bytes.Cut(text, []byte(" "))
 	pid, _ = strconv.Atoi(string(number))
-	return pid, text[name+2]
+	alive, _ := strconv.Atoi(string(fields[threads]))
+	return pid, string(fields[0]) == "Z" && alive <= 1
 }
 
 // pidfdInfo is struct pidfd_info of linux/pidfd.h, in its first size.
