@@ -47,7 +47,7 @@ func hosts(scenes []scene.Scene) (out []*node) {
 	return out
 }
 
-// latest returns the later one of a host's two scenes, with what only a companion knows, who may have taken the other.
+// latest returns the later one of a host's two scenes, with the calls of a companion, which may have taken the other.
 func latest(a, b *scene.Scene) *scene.Scene {
 	if b.Taken.After(a.Taken) {
 		a, b = b, a
@@ -55,9 +55,6 @@ func latest(a, b *scene.Scene) *scene.Scene {
 	s := *a
 	if s.Paths == nil {
 		s.Paths = b.Paths
-	}
-	if s.Node == nil {
-		s.Node, s.At = b.Node, b.At
 	}
 	return &s
 }

@@ -45,6 +45,12 @@ func TestANodeThatAnswersIsNotLost(t *testing.T) {
 	if got := Judge([]scene.Scene{zero, one})[0].Why[0].Cause; got != "path.mtu" {
 		t.Errorf("seen by the other node: %s", got)
 	}
+	// A scene of the companion on the doctor's own host came over no network.
+	own, later := zero, zero
+	own.At, later.Taken = zero.Addrs[0], zero.Taken.Add(time.Second)
+	if got := Judge([]scene.Scene{own, later, one})[0].Why[0].Cause; got != "path.mtu" {
+		t.Errorf("seen by the other node, and by the companion here: %s", got)
+	}
 	for asked, want := range map[string]string{"": "path.lost", "10.0.0.2": "path.mtu", "10.9.0.2": "path.lost"} {
 		if got := stuck(asked); got != want {
 			t.Errorf("asked at %q: %s, not %s", asked, got, want)
