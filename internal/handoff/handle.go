@@ -101,20 +101,21 @@ func waitFolder(ctx context.Context, fd int) error {
 // folderState returns the PID of the process of a folder in /proc, 0 if it was reaped, and whether it has ended. A
 // zombie with further threads has not: one of these is in execve, and takes its place (de_thread in fs/exec.c).
 func folderState(fd int) (pid int, ended bool) {
-	const threads = 17 // of the fields from the state on: num_threads in proc_pid_stat(5)
-	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/stat", fd))
-	name := bytes.LastIndexByte(text, ')') // PID (name) state …
-	if err != nil || name < 0 {
-		return 0, false
-	}
-	fields := bytes.Fields(text[name+1:])
-	if len(fields) <= threads {
+	const threads = 20 - 3 // num_threads
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d/stat", fd))
+	f := statFields(string(text))
+	if len(f) <= threads {
 		return 0, false
 	}
 	number, _, _ := bytes.Cut(text, []byte(" "))
 	pid, _ = strconv.Atoi(string(number))
-	alive, _ := strconv.Atoi(string(fields[threads]))
-	return pid, string(fields[0]) == "Z" && alive <= 1
+	alive, _ := strconv.Atoi(f[threads])
+	return pid, f[0] == "Z" && alive <= 1
+}
+
+// statFields returns the fields of a process' stat from field 3 on, its state (proc_pid_stat(5)).
+func statFields(text string) []string {
+	return strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 }
 
 // pidfdInfo is struct pidfd_info of linux/pidfd.h, in its first size.
@@ -162,12 +163,11 @@ func ZombieStatus(stat *os.File) (status int, ok bool) {
 	if n == 0 || err != nil && err != io.EOF {
 		return 0, false
 	}
-	text := string(b[:n])
-	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:]) // from field 3 on
+	f := statFields(string(b[:n]))
 	if len(f) < 50 || f[0] != "Z" {
 		return 0, false
 	}
-	code, err := strconv.Atoi(f[49])
+	code, err := strconv.Atoi(f[52-3])
 	return shellStatus(unix.WaitStatus(code)), err == nil && code != 0
 }
 
