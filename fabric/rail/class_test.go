@@ -15,6 +15,16 @@ import (
 // bench is a machine to which a test adds cards.
 type bench struct{ fabric.Node }
 
+// judged returns the fabric as a node sees it whose peers reach it at an address ("": unknown), and its rails' names.
+func (b *bench) judged(peer string) (f Fabric, rails []string) {
+	addr, _ := netip.ParseAddr(peer)
+	f = Of(b.Node, addr)
+	for _, r := range f.Rails {
+		rails = append(rails, f.Name(r))
+	}
+	return f, rails
+}
+
 // card adds a PCI function below some bridges.
 func (b *bench) card(addr, class, vendor, device string, numa int, path ...string) *fabric.PCI {
 	b.PCI = append(b.PCI, fabric.PCI{Addr: addr, Class: class, Vendor: vendor, Device: device, Driver: "x", NUMA: numa,

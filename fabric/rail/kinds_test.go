@@ -66,15 +66,7 @@ func TestInfiniBandAndEthernetOfOneRate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var b bench
 			tt.build(&b)
-			var peer netip.Addr
-			if tt.peer != "" {
-				peer = netip.MustParseAddr(tt.peer)
-			}
-			f := Of(b.Node, peer)
-			var rails []string
-			for _, r := range f.Rails {
-				rails = append(rails, f.Name(r))
-			}
+			f, rails := b.judged(tt.peer)
 			if f.Kind != tt.kind || f.Sure != tt.sure || !slices.Equal(rails, tt.rails) {
 				t.Errorf("%s, sure %v, rails %q, want %s, %v, %q\n%s", f.Kind, f.Sure, rails, tt.kind, tt.sure, tt.rails,
 					explained(f))

@@ -1,7 +1,6 @@
 package rail
 
 import (
-	"net/netip"
 	"slices"
 	"testing"
 )
@@ -41,15 +40,7 @@ func TestALinkLocalAddressNextToARoutedOne(t *testing.T) {
 					b.address(h, "eth-"+h.Name, tt.addrs[i])
 				}
 			}
-			var peer netip.Addr
-			if tt.peer != "" {
-				peer = netip.MustParseAddr(tt.peer)
-			}
-			f := Of(b.Node, peer)
-			var rails []string
-			for _, r := range f.Rails {
-				rails = append(rails, f.Name(r))
-			}
+			f, rails := b.judged(tt.peer)
 			if !slices.Equal(rails, tt.rails) || f.Sure != tt.sure {
 				t.Errorf("rails %q, sure %v, want %q, %v\n%s", rails, f.Sure, tt.rails, tt.sure, explained(f))
 			}
