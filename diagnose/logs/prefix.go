@@ -44,8 +44,10 @@ func strip(line []byte) prefix {
 			break
 		}
 	}
-	if m := writer.FindSubmatch(p.body); m != nil && p.node == "" && !program.Match(m[2]) {
-		p.node = string(m[1]) + string(m[2])
+	if p.node == "" {
+		if m := writer.FindSubmatch(p.body); m != nil && !program.Match(m[2]) {
+			p.node = string(m[1]) + string(m[2])
+		}
 	}
 	return p
 }

@@ -2,7 +2,6 @@ package logs
 
 import (
 	"fmt"
-	"slices"
 
 	"launch/diagnose/verdict"
 )
@@ -28,23 +27,25 @@ func (f *follower) roster(r *Reading, all []*event) {
 	of := 0
 	for _, e := range all {
 		seen[e.rank] += e.lines
-		of = max(of, number(e.vals["of"]))
+		of = min(max(of, number(e.vals["of"])), maxStreams)
 	}
-	var twice, missing []int
-	for rank := range min(of, maxStreams) {
-		switch {
-		case seen[rank] == 0:
+	var began, twice, missing []int
+	for rank := range of {
+		switch seen[rank] {
+		case 0:
 			missing = append(missing, rank)
-		case seen[rank] > 1:
+			continue
+		case 1:
+		default:
 			twice = append(twice, rank)
 		}
+		began = append(began, rank)
 	}
 	if len(missing) == 0 {
 		return
 	}
 	top := all[0]
 	r.First = top.failure()
-	began := slices.DeleteFunc(ranksFrom(of), func(rank int) bool { return seen[rank] == 0 })
 	if len(twice) > 0 {
 		r.Verdicts = append(r.Verdicts, verdict.Verdict{
 			Cause: "log.rank-duplicate", Sure: verdict.Likely, Ranks: twice, Since: top.time, Seen: quoted(all),
@@ -56,12 +57,4 @@ func (f *follower) roster(r *Reading, all []*event) {
 	}
 	r.Open = append(r.Open, Lead{Family: "log.clients-missing", Ranks: missing, Seen: quoted(all), Need: top.cause.need,
 		Says: fmt.Sprintf("%s of %d began; %s have no line in these logs", rankList(began), of, rankList(missing))})
-}
-
-func ranksFrom(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
 }
