@@ -92,6 +92,10 @@ func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	if also := decoys(v, got[1:]); len(also) > 0 {
 		return "sends data over every interface that it finds and would also use " + names(also)
 	}
+	if v.World.Home && len(got) > 1 {
+		return "sends data over every interface that it finds, and the nodes do not all reach each other at " +
+			names(got[1:])
+	}
 	return ""
 }
 

@@ -68,3 +68,20 @@ func TestTheFasterNetworkIsOffered(t *testing.T) {
 		}
 	}
 }
+
+// A second network, at whose addresses the nodes do not reach each other, carries nothing.
+func TestAnotherNetworkThatIsClosedIsLeftOut(t *testing.T) {
+	in := two(iface(2, "eth0", "physical", "10.0.0.5/24"), iface(3, "eth1", "physical", "192.168.50.1/24"))
+	for home, want := range map[bool]string{false: "", true: "=eth0"} {
+		in.World.Home = home
+		set := ""
+		for _, v := range Make(in) {
+			if v.Name == "NCCL_SOCKET_IFNAME" {
+				set = v.Value
+			}
+		}
+		if set != want {
+			t.Errorf("home %v: sets %q, want %q", home, set, want)
+		}
+	}
+}

@@ -18,7 +18,7 @@ func addressRules() []rule {
 	return []rule{{
 		name: "NCCL_SOCKET_IFNAME", scope: setting.Node, source: "NCCL src/misc/socket.cc",
 		alone: first + "; without RDMA all of them carry data",
-		when:  "the first does not lead to the peers, or one that reaches no other machine would carry data",
+		when:  "the first does not lead to the peers, or one at which not all nodes reach each other would carry data",
 		value: "=NAME of the interface with this node's address",
 		used:  (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
 	}, {

@@ -240,7 +240,7 @@ func (b *bed) unmade() string {
 	return ""
 }
 
-// pace returns the arguments that all ranks of mesh.py and gloo.py get.
+// pace returns the arguments that all ranks of mesh.py and collective.py get.
 func (b *bed) pace() []string {
 	args := []string{"--by", b.d.by}
 	if slices.ContainsFunc(b.d.faults, func(f fault) bool { return f.when == joined }) {
@@ -337,7 +337,11 @@ func (b *bed) typed(h *host) (env, argv []string) {
 	}
 	script := slices.Concat([]string{h.script}, b.pace(), h.args)
 	path := "PATH=" + bin(b.d.program) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	env = append([]string{path, "PYTHONDONTWRITEBYTECODE=1"}, h.env...)
+	env = []string{path, "PYTHONDONTWRITEBYTECODE=1"}
+	if b.d.program == torch && os.Getenv(backendVar) == "nccl" { // it refuses two ranks of one host on one GPU
+		env = append(env, backendVar+"=nccl", "NCCL_HOSTID="+h.Name, "LD_LIBRARY_PATH="+os.Getenv("LD_LIBRARY_PATH"))
+	}
+	env = append(env, h.env...)
 	var line []string
 	if b.d.program == plain {
 		line = []string{or(h.python, "python3")}

@@ -29,7 +29,7 @@ type program string
 const (
 	plain   program = "plain"    // python mesh.py
 	standIn program = "stand-in" // a stand-in for torchrun, with mesh.py
-	torch   program = "torch"    // torchrun, with gloo
+	torch   program = "torch"    // torchrun, with collective.py
 )
 
 // allPrograms are all of them; the change as2 of a seed takes the third.

@@ -40,7 +40,7 @@ func makeTools(dir string) (err error) {
 		return err
 	}
 	tools.scripts = map[program]string{}
-	for p, name := range map[program]string{plain: "mesh.py", standIn: "mesh.py", torch: "gloo.py"} {
+	for p, name := range map[program]string{plain: "mesh.py", standIn: "mesh.py", torch: "collective.py"} {
 		text, err := os.ReadFile(filepath.Join(tools.data, name))
 		if err != nil {
 			return err

@@ -223,7 +223,7 @@ func addresses() []mechanism {
 		},
 	}, {
 		topic: "address", name: "a second network with one address for all", scope: allNodes, takes: "eth1",
-		degrades: true, make: func(b *bed, f fault) {
+		degrades: true, causes: "reach env", make: func(b *bed, f fault) {
 			nth(b, f, func(h *host, _ int) { h.NIC("eth1", "192.168.50.1/24") })
 		},
 	}, {

@@ -14,12 +14,13 @@ import (
 
 // A run of the bench is set by these variables; without them it is the short one of `go test`.
 const (
-	seedVar   = "TRUTH_SEED"   // one draw, with its changes: 17/drop0; or several, by commas
-	drawsVar  = "TRUTH_DRAWS"  // how many draws
-	firstVar  = "TRUTH_FIRST"  // their first seed; fresh ones by default
-	torchVar  = "TRUTH_TORCH"  // the percentage of them that runs a real torchrun
-	shrinkVar = "TRUTH_SHRINK" // no: a disagreement is repeated, and not made simpler
-	outVar    = "TRUTH_OUT"    // a folder for results.jsonl, and for what was printed in each disagreement
+	seedVar    = "TRUTH_SEED"    // one draw, with its changes: 17/drop0; or several, by commas
+	drawsVar   = "TRUTH_DRAWS"   // how many draws
+	firstVar   = "TRUTH_FIRST"   // their first seed; fresh ones by default
+	torchVar   = "TRUTH_TORCH"   // the percentage of them that runs a real torchrun
+	backendVar = "TRUTH_BACKEND" // nccl: that torchrun's ranks share this machine's GPU; else gloo
+	shrinkVar  = "TRUTH_SHRINK"  // no: a disagreement is repeated, and not made simpler
+	outVar     = "TRUTH_OUT"     // a folder for results.jsonl, and for what was printed in each disagreement
 )
 
 const (

@@ -3,6 +3,7 @@ package peers
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"launch/internal/finding"
@@ -16,6 +17,22 @@ type Listen struct {
 	Speed   int        `json:"speed,omitempty"` // of a network that is faster than that of the node's address, Mb/s
 	Than    int        `json:"than,omitempty"`  // the speed of that one, Mb/s
 }
+
+// closedBeside reports whether calls failed to another address where NCCL waits by its own choice. Then each node
+// leaves such addresses out.
+func closedBeside(posts []Post) bool {
+	return slices.ContainsFunc(edges(posts), func(e edge) bool {
+		library, typed := e.waits()
+		return e.call.Also && !toFast(e) && library == ncclLibrary && !typed && (e.call.Failed() || e.call.Stall != "")
+	})
+}
+
+// ncclLibrary is the library of a Listen whose addresses the plan can leave out.
+const ncclLibrary = "NCCL"
+
+// stays says what a start makes of an address where NCCL waits by its own choice.
+const stays = "nothing: a start with launch sets NCCL_SOCKET_IFNAME to the network of the nodes' addresses\n" +
+	"to use the other network too, open it between the nodes, and give each node its own address there"
 
 // otherAddress judges calls to the other addresses on which a library waits. It fails only where the
 // user's own setting names the address: a library may not use what it chooses itself.
@@ -33,6 +50,9 @@ func (b blamed) otherAddress(w words) judged {
 		f.Fix = w.fix
 	}
 	if !typed {
+		if library == ncclLibrary {
+			f = f.Do(stays)
+		}
 		return judged{Finding: b.see(f)}
 	}
 	f.Status = finding.Fail
@@ -47,6 +67,9 @@ func (b blamed) largeBeside() judged {
 		hostOf(b.common().call.Addr))
 	if typed {
 		return judged{f, b.unfit()}
+	}
+	if library == ncclLibrary {
+		f = f.Do(stays)
 	}
 	f.Status = finding.Warn
 	return judged{Finding: f}

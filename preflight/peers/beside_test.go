@@ -26,7 +26,13 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 		}
 		return all
 	}
+	if d := Decide(nodes(false, func(*calls.Call) {}), nil); d.Home {
+		t.Error("all calls arrive, and NCCL's data stays at home")
+	}
 	for typed, want := range map[bool]finding.Status{true: finding.Fail, false: finding.Warn} {
+		if d := Decide(nodes(typed, drop), nil); d.Home == typed {
+			t.Errorf("typed %v: NCCL's data stays at home: %v", typed, d.Home)
+		}
 		got := compareCalls(nodes(typed, drop))
 		if len(got) != 1 || got[0].ID != "peer.beside" || got[0].Status != want ||
 			typed != slices.Equal(got[0].unfit, []int{2}) ||

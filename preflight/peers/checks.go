@@ -59,7 +59,8 @@ func nodeChecks() []preflight.Check {
 			"this port alone, the ranks wait for rank 0 for minutes.",
 	}, {
 		ID: "peer.beside", Title: "the nodes reach each other at the addresses where NCCL and Gloo wait",
-		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open.",
+		Doc: "A library that uses another interface, or several, hangs where only the node's own address is open. Where " +
+			"NCCL would do so by its own choice, launch leaves the other interfaces out.",
 	}, {
 		ID: "peer.fast", Title: "the job's data goes over the fastest network that all nodes have",
 		Doc: "Without RDMA, NCCL and Gloo use the network of the nodes' addresses. Where each node also has one that is at " +

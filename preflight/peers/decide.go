@@ -68,6 +68,7 @@ type Decision struct {
 	Form     int             `json:"form,omitempty"`     // Form of the launch that decided
 	Fast     bool            `json:"fast,omitempty"`     // all calls in a faster network of all nodes got through
 	Apart    bool            `json:"apart,omitempty"`    // each rail reaches only the same rail of other nodes
+	Home     bool            `json:"home,omitempty"`     // NCCL's data stays in the network of the nodes' addresses
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string          `json:"who,omitempty"`      // their names, in words
 	Findings finding.Report  `json:"findings,omitempty"` // between nodes
@@ -107,7 +108,7 @@ func Decide(posts []Post, thresholds map[string]float64) Decision {
 		}
 	}
 	d.Fast, _ = fastNetwork(posts)
-	d.Apart = railsApart(posts)
+	d.Apart, d.Home = railsApart(posts), closedBeside(posts)
 	slices.Sort(d.Unfit)
 	d.Unfit = slices.Compact(d.Unfit)
 	d.Go, d.Who = len(d.Unfit) == 0, finding.Some(finding.Map(d.Unfit, func(r int) string { return posts[r].Name }))

@@ -31,7 +31,7 @@ const GoRound, checkRound = "go", "check"
 
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
-	s.Input.World.Fast, s.Input.World.Apart = false, false
+	s.Input.World.Fast, s.Input.World.Apart, s.Input.World.Home = false, false, false
 	if err := s.everyone(ctx); err != nil {
 		return err
 	}
@@ -61,11 +61,12 @@ func (s *Start) decide(ctx context.Context) error {
 	if d, other := s.decision.OfAnotherForm(s.World.Master.Name(), s.Version); other {
 		s.decision, err = d, nil
 	}
-	if err != nil || !s.decision.Fast && !s.decision.Apart {
+	d := s.decision
+	if err != nil || !d.Fast && !d.Apart && !d.Home {
 		return err
 	}
-	// Plan again, for the network that all nodes reached each other in, and for how their rails reach each other.
-	s.Input.World.Fast, s.Input.World.Apart = s.decision.Fast, s.decision.Apart
+	// Plan again, for the networks in which all nodes reached each other, and for how their rails reach each other.
+	s.Input.World.Fast, s.Input.World.Apart, s.Input.World.Home = d.Fast, d.Apart, d.Home
 	return s.plan(s.world(), s.World.Self.Addr)
 }
 
