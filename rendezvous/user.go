@@ -163,13 +163,23 @@ func (s *Session) Say(name string, mine []byte) {
 // Await waits until a rank of the joined world has posted to a round, and returns the post. It outlives lost
 // connections, and ends with ctx.
 func (s *Session) Await(ctx context.Context, name string, rank int) ([]byte, error) {
-	key := s.k.Post(s.joined().N, name, rank)
+	return s.await(ctx, s.k.Post(s.joined().N, name, rank))
+}
+
+// First is Await for the rank that posts first, of those that have not left when it is called.
+func (s *Session) First(ctx context.Context, name string) ([]byte, error) {
+	return s.await(ctx, s.k.Round(s.joined().N, name), clientv3.WithPrefix())
+}
+
+func (s *Session) await(ctx context.Context, key string, opts ...clientv3.OpOption) ([]byte, error) {
+	first := append([]clientv3.OpOption{clientv3.WithLimit(1),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend)}, opts...)
 	for {
-		if r, err := s.cli.Get(timeout(ctx), key); err == nil {
+		if r, err := s.cli.Get(timeout(ctx), key, first...); err == nil {
 			if len(r.Kvs) > 0 {
 				return r.Kvs[0].Value, nil
 			}
-			if v := s.written(ctx, key, r.Header.Revision); v != nil {
+			if v := s.written(ctx, key, r.Header.Revision, opts...); v != nil {
 				return v, nil
 			}
 		}
@@ -185,10 +195,10 @@ func (s *Session) Await(ctx context.Context, name string, rank int) ([]byte, err
 const awaitPause = time.Second
 
 // written returns the first value of a key after a revision; nil: the watch has ended before.
-func (s *Session) written(ctx context.Context, key string, rev int64) []byte {
+func (s *Session) written(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) []byte {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	for r := range s.after(ctx, key, rev) {
+	for r := range s.after(ctx, key, rev, opts...) {
 		for _, e := range r.Events {
 			if e.Type == clientv3.EventTypePut {
 				return e.Kv.Value

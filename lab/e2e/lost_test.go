@@ -156,6 +156,58 @@ func TestANodeWhoseCommandFailedIsNamedWhereTheOthersStillRun(t *testing.T) {
 	}
 }
 
+// All nodes fail within a second: the others say which was first. SIGTERM to all needs no word.
+func TestWhichNodeFailedFirstIsSaidWhereAllFail(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ name, first, says string }{
+		{"a failure", "exit 3", "(10.77.0.2) ended with 3 at "},
+		{"a signal", "kill -KILL $$", "(10.77.0.2) ended with 137 (killed) at "},
+		{"too few steps", "exit 0", "(10.77.0.2) ended with 0 at "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := embedded(t, 3)
+			file := filepath.Join(t.TempDir(), "file")
+			c.line = []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do sleep 0.05; done; " +
+				"[ $RANK = 1 ] && " + tt.first + "; sleep 0.7; exit 1"}
+			c.flags = []string{"--nnodes", "3"}
+			nodes := []*node{c.start(0)}
+			c.joined(nodes...)
+			nodes = append(nodes, c.start(1, "--node-rank", "1"), c.start(2))
+			for _, n := range nodes {
+				n.prints("begun\n")
+			}
+			pause(t, time.Second)
+			end(t, file)
+			for _, n := range []*node{nodes[0], nodes[2]} {
+				n.exits(1)
+				n.says(tt.says)
+				n.says(", before this node's command failed")
+			}
+			nodes[1].ends()
+			if strings.Contains(nodes[1].err.String(), "before this node's") {
+				t.Error("the first one blames another node")
+			}
+		})
+	}
+}
+
+func TestNodesThatAreAllEndedByTermBlameNoOther(t *testing.T) {
+	t.Parallel()
+	c, _, nodes := commandsRun(t, 3)
+	for _, h := range c.lab.Hosts {
+		if err := h.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		n.exits(143)
+		if text := n.err.String(); strings.Contains(text, "node.failed") || strings.Contains(text, "node.ended") {
+			t.Errorf("%s says %q", n.name, text)
+		}
+	}
+}
+
 // failsOrEnds is a command that fails where the first file with its rank exists, and ends with the second.
 func failsOrEnds(fails, file string) []string {
 	return []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do [ -e " + fails +

@@ -72,7 +72,9 @@ type companion struct {
 	session     *rendezvous.Session
 	world       *rendezvous.World
 	watcher     *watcher
+	ends        *ends // nil: a single node, or one that starts again
 	doctor      *doctor
+	told        atomic.Bool     // a word about another node is printed
 	running     context.Context // of the present start, from its go on
 	endRun      context.CancelFunc
 }
@@ -109,6 +111,9 @@ func Main(print Print) child.Func {
 		why := p.wait(ended, term)
 		// First close stderr: who reads the command's output through a pipe waits for the last writer.
 		closeStderr()
+		if p.ends != nil && p.statusKnown && p.status == 0 {
+			p.ends.over(0)
+		}
 		cancel()
 		idle := make(chan none)
 		go func() { p.busy.Lock(); p.wg.Wait(); close(idle) }()
@@ -143,6 +148,10 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 				p.session.Finished(p.status)
 			}
 			p.watcher.memory() // it may be why
+			if p.ends != nil && p.statusKnown && p.status != 0 {
+				p.ends.over(p.status)
+				p.ends.blame(p.status)
+			}
 			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
 				return launchEnded // it was the parent of the command
 			}
@@ -262,6 +271,7 @@ func (p *companion) say(f finding.Finding, note string) {
 
 // tell prints a finding about another node, and ends the command with --fail-fast.
 func (p *companion) tell(f finding.Finding) {
+	p.told.Store(true)
 	if !p.spec.FailFast {
 		p.say(f, "")
 		return

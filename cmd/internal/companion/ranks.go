@@ -75,6 +75,9 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	delete(r.known, pid)
 	r.mu.Unlock()
 	ended := time.Now()
+	if rank, err := strconv.Atoi(global); ok && err == nil && r.watcher.p.ends != nil {
+		r.watcher.p.ends.post(rank, status)
+	}
 	if !ok || status == 0 {
 		return
 	}

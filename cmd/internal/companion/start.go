@@ -85,6 +85,9 @@ func (p *companion) Go(host rendezvous.Partner, _ *none) (err error) {
 	ctx, w := p.running, p.newWatcher()
 	p.doctor.begin(ctx, p.world)
 	p.watcher = w
+	if p.world.Size > 1 && p.spec.Self.Restarts == 0 {
+		p.ends = p.newEnds(ctx)
+	}
 	p.wg.Go(func() { w.watch(ctx) })
 	if p.spec.Torchrun {
 		p.wg.Go(func() { w.watchRanks(ctx) })

@@ -1,0 +1,144 @@
+package companion
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"launch/internal/finding"
+	"launch/rendezvous"
+)
+
+// The rounds in which a node posts how the first of its ranks ended: with a failure, or with 0. The store puts the
+// posts of all nodes in one order, whatever their clocks say.
+const failedRound, leftRound = "failed", "left"
+
+// lastSay is how long a command's end may be held back by the question which rank ended first.
+const lastSay = 300 * time.Millisecond
+
+// rankEnd is how a rank ended.
+type rankEnd struct {
+	Rank   int       `json:"rank"` // -1: the command itself
+	Node   string    `json:"node"`
+	ID     string    `json:"id"` // the node's
+	Status int       `json:"status"`
+	At     time.Time `json:"at"`
+}
+
+// String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
+func (e rankEnd) String() string {
+	who, how := "the command", fmt.Sprint(e.Status)
+	if e.Rank >= 0 {
+		who = fmt.Sprintf("rank %d", e.Rank)
+	}
+	if s := syscall.Signal(e.Status - 128); s > 0 && s < 32 {
+		how += fmt.Sprintf(" (%s)", s)
+	}
+	return fmt.Sprintf("%s on %s ended with %s at %s", who, e.Node, how, e.At.Format("15:04:05"))
+}
+
+// ends knows which rank of all nodes ended first.
+type ends struct {
+	p            *companion
+	failed, left firstEnd
+}
+
+// firstEnd is the first post to one of the rounds.
+type firstEnd struct {
+	once  sync.Once
+	heard chan none // closed once it is known
+	end   rankEnd
+	at    time.Time // when it was heard, by this node's clock
+}
+
+// newEnds begins to hear of ends of ranks.
+func (p *companion) newEnds(ctx context.Context) *ends {
+	e := &ends{p: p}
+	e.failed.heard, e.left.heard = make(chan none), make(chan none)
+	p.wg.Go(func() { e.failed.hear(ctx, p.session, failedRound) })
+	p.wg.Go(func() { e.left.hear(ctx, p.session, leftRound) })
+	return e
+}
+
+func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session, round string) {
+	value, err := s.First(ctx, round)
+	if err == nil && json.Unmarshal(value, &f.end) == nil {
+		n := rendezvous.Note{Name: f.end.Node}.Shortened()
+		n.Clean()
+		f.end.Node, f.at = n.Name, time.Now()
+		close(f.heard)
+	}
+}
+
+// post posts that a rank of this node ended; rank is -1 for the command.
+func (e *ends) post(rank, status int) {
+	round, f := failedRound, &e.failed
+	if status == 0 {
+		round, f = leftRound, &e.left
+	}
+	f.once.Do(func() {
+		value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now()})
+		e.p.session.Say(round, value)
+	})
+}
+
+// before returns what of other nodes came before the end of this node's command with a status: the first failure, and
+// the first end with 0 if that came before each failure. Nothing is returned where all were ended alike, as by a
+// scheduler.
+func (e *ends) before(status int) (failed, left *rankEnd) {
+	own := e.p.world.Self.ID
+	asked := status == 128+int(syscall.SIGTERM) || status == 128+int(syscall.SIGINT)
+	if e.failed.known() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
+		failed = &e.failed.end
+	}
+	if e.left.known() && e.left.end.ID != own && !asked && !(e.failed.known() && e.failed.at.Before(e.left.at)) {
+		left = &e.left.end
+	}
+	return failed, left
+}
+
+// known reports whether the first end is known.
+func (f *firstEnd) known() bool {
+	select {
+	case <-f.heard:
+		return true
+	default:
+		return false
+	}
+}
+
+// over posts how this node's command ended, and waits until it is in order among all ends.
+func (e *ends) over(status int) {
+	f := &e.failed
+	if status == 0 {
+		f = &e.left
+	}
+	e.post(-1, status)
+	select {
+	case <-f.heard:
+	case <-time.After(lastSay):
+	}
+}
+
+// blame prints which rank of another node ended before this node's command failed, unless a word about another node is
+// printed already.
+func (e *ends) blame(status int) {
+	if e.p.told.Load() {
+		return
+	}
+	switch failed, left := e.before(status); {
+	case failed != nil:
+		f := finding.Warnf("%s, before this node's command failed: its failure may follow from that", failed).
+			Named("node.failed").Do("first look at what %s printed", failed.Node)
+		if left != nil {
+			f = f.See("before that", "%s", left)
+		}
+		e.p.say(f, "")
+	case left != nil:
+		e.p.say(finding.Warnf("%s, before this node's command failed: a rank that exchanges data with it fails", left).
+			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
+	}
+}
