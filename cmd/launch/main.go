@@ -6,6 +6,9 @@ import (
 	"io"
 	"maps"
 	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
 
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/ui"
@@ -20,10 +23,23 @@ func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
 // run runs launch, or one of its child processes, and returns the exit status.
 func run(args []string, stdout, stderr io.Writer) int {
+	useFewThreads()
 	if code, ok := child.Dispatch(children()); ok {
 		return code
 	}
 	return newApp(stdout, stderr).run(args[1:])
+}
+
+// fewThreads is the limit of a user's processes and threads (RLIMIT_NPROC) below which launch uses two cores.
+const fewThreads = 256
+
+// useFewThreads keeps Go from starting a thread for each core where the user may have few: it crashes where it gets
+// none.
+func useFewThreads() {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NPROC, &r) == nil && r.Cur < fewThreads {
+		runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
+	}
 }
 
 // children returns the functions that launch runs in processes of their own.

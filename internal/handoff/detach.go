@@ -24,6 +24,12 @@ const (
 	varChild  = "LAUNCH_CHILD"  // the name of the child that internal/child runs
 )
 
+// ErrLimit: a limit of this process keeps the started one from running. It has said which.
+var ErrLimit = errors.New("a limit of this node, named above, is too low")
+
+// limited is the exit status of the constructor in inherit.c where a limit is too low.
+const limited = 65
+
 // Detach starts cmd, which is this executable again (child.Command), in a session of its own. It
 // becomes a child of pid 1 (or of a subreaper) and not of this process, so that the command has no
 // child it does not know. If this process is pid 1 itself, cmd remains its child and is killed with it.
@@ -60,6 +66,9 @@ func Detach(cmd *exec.Cmd) (pid int, err error) {
 	w.Close()
 	answer, readErr := io.ReadAll(r)
 	if err := c.Wait(); err != nil {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == limited {
+			err = ErrLimit
+		}
 		return 0, fmt.Errorf("detach: %w", err)
 	}
 	if readErr != nil {

@@ -127,7 +127,7 @@ static void *wait_at_gate(void *none)
  * else prints its registers. How many the user has already, only a try shows. */
 static void enough_threads(void)
 {
-	enum { NEED = 8, LOW = 64 };
+	enum { NEED = 14, LOW = 64 };
 	struct rlimit r;
 	pthread_t all[NEED];
 	int n = 0;

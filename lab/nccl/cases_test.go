@@ -109,6 +109,11 @@ func all() []one {
 				x.Decoy("ens9", "10.99.0.1/24")
 			}
 		}},
+		{name: "a network with one address for all", before: func(h []*netns.Host) {
+			for _, x := range h {
+				x.NIC("eth1", "192.168.50.1/24")
+			}
+		}},
 		{name: "networks of their own", before: func(h []*netns.Host) {
 			h[0].Decoy("ens9", "10.98.0.1/24")
 			h[1].Decoy("ens9", "10.99.0.1/24")

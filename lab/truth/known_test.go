@@ -28,6 +28,7 @@ var knowns = []struct {
 	{"limit: address space in KiB", node, unloaded},
 	{"limit: data in KiB", node, unloaded},
 	{"variable: NODE_RANK of an earlier job", failed, stale},
+	{"line: one node more in the line", failed, contradicts},
 	{"time: a rank is killed", silent, together},
 	{"time: all processes of a node are killed", silent, together},
 }
@@ -45,6 +46,8 @@ const (
 	unloaded = "the kernel kills a program of that size as it loads it; the other nodes say which node is missing"
 	// stale is why launch fails a job that runs with ranks typed by hand.
 	stale = "a node rank that the job cannot have is refused by name: it may be right, and --nnodes wrong"
+	// contradicts is why it fails one that runs by luck: torchrun's static rendezvous does not compare the counts.
+	contradicts = "the nodes are given two numbers of nodes, of which one is wrong"
 	// together is why launch may say nothing. For a command that waits, launch names the node that failed.
 	together = "the commands of all nodes end within a second, with errors of their own"
 )
@@ -60,7 +63,7 @@ func known(r result) (string, bool) {
 			holds = r.with.says(65)
 		case unloaded:
 			holds = slices.ContainsFunc(r.with.hosts, func(h *host) bool { return h.Status == 128+int(syscall.SIGSEGV) })
-		case stale:
+		case stale, contradicts:
 			holds = r.with.says(78)
 		case slow:
 			holds = !r.with.up.IsZero()

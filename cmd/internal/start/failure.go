@@ -11,6 +11,7 @@ import (
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
+	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/masterport"
 	"launch/internal/taskgroup"
@@ -29,6 +30,7 @@ type advice struct {
 func advices() []advice {
 	const killed = "was it killed, or out of memory? dmesg | tail"
 	return []advice{
+		{handoff.ErrLimit, exit.Unfit, "ulimit -a   # shows the limits"},
 		{masterport.ErrTaken, exit.Unfit,
 			"end the process that uses it (ss -ltnp shows it), or choose another: --master-port or --port-range"},
 		{rendezvous.ErrNoRoom, exit.Unfit, "give the store a folder with 12 MB: TMPDIR=/path, or host it elsewhere: --store"},
