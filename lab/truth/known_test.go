@@ -25,6 +25,7 @@ var knowns = []struct {
 	{"limit: address space in KiB", failed, small},
 	{"limit: data in KiB", failed, small},
 	{"limit: the size of files", failed, small},
+	{"limit: processes of an ordinary user", failed, small},
 	{"limit: address space in KiB", node, unloaded},
 	{"limit: data in KiB", node, unloaded},
 	{"variable: NODE_RANK of an earlier job", failed, stale},

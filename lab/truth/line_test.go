@@ -31,7 +31,7 @@ func variables() []mechanism {
 			"MASTER_SERVICE_HOST=10.96.14.2"),
 		v("ranks of an earlier job", oneNode, false, "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0", "LOCAL_WORLD_SIZE=1"),
 		v("ranks of an earlier job everywhere", allNodes, false, "RANK=0", "WORLD_SIZE=1", "LOCAL_RANK=0"),
-		v("NODE_RANK of an earlier job", oneNode, false, "NODE_RANK=7", "GROUP_RANK=7"),
+		v("NODE_RANK of an earlier job", oneNode, true, "NODE_RANK=7", "GROUP_RANK=7"),
 		v("GLOO_SOCKET_IFNAME is right", allNodes, false, "GLOO_SOCKET_IFNAME=eth0"),
 		v("GLOO_SOCKET_IFNAME of another machine", oneNode, true, "GLOO_SOCKET_IFNAME=ens99"),
 		v("GLOO_SOCKET_IFNAME is loopback", oneNode, true, "GLOO_SOCKET_IFNAME=lo"),
