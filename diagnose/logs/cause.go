@@ -58,7 +58,7 @@ func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
 		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses,
-		cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, endCauses, rosterCauses, unknownCauses, facts,
+		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, endCauses, rosterCauses, unknownCauses, facts,
 	} {
 		out = append(out, part...)
 	}

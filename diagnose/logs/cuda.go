@@ -42,15 +42,6 @@ var cudaCauses = []cause{
 		says: "the program of {who} was not built for this GPU",
 		do:   "install a build for the GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv)",
 	}, {
-		id: "log.gpu-ecc", grade: decisive,
-		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid",
-			"GPU has fallen off the bus", "Unable to determine the device handle"},
-		form: re(
-			`ECC|NVLink error|fallen off the bus|device handle|Xid.*?: ?(?P<xid>48|62|63|64|74|79|92|94|95|119|120|140)\b`,
-		),
-		says: "a GPU of {where} has a hardware error",
-		do:   "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
-	}, {
 		id: "log.device-index", grade: family,
 		words: []string{"invalid device ordinal", "device ordinal out of range",
 			"must be less than or equal to the number of visible devices"},
@@ -74,11 +65,28 @@ var cudaCauses = []cause{
 			"No CUDA GPUs are available",
 			"no GPUs found",
 			"libcuda.so.1: cannot open shared object file",
+			"hipErrorInvalidDevice", "hipErrorNoDevice", "no ROCm-capable device is detected",
 		},
-		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|libcuda)`),
+		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|libcuda|hipError|ROCm)`),
 		says: "{who} has no visible GPU: no driver, no device in the container, or CUDA_VISIBLE_DEVICES hides it",
 		do:   "run nvidia-smi in the job's container on that node, and look at CUDA_VISIBLE_DEVICES",
 		need: []string{"nvidia-smi -L in the container", "CUDA_VISIBLE_DEVICES"},
+	}, {
+		id: "log.gpu-busy", grade: family,
+		words: []string{"Device already acquired", "Maybe the last training process is running"},
+		says:  "the accelerator of {who} is held by another process: of an earlier run, as a rule",
+		do:    "end that process, wait 10 s, and start again: npu-smi info, hl-smi or ps show it",
+		need:  []string{"the processes that use the accelerators of that node"},
+	}, {
+		id: "log.gpu-ipc", grade: family,
+		words: []string{"IpcGetMemHandle", "IpcOpenMemHandle"},
+		form: re(`(?:cuda|hip|cu)Ipc(?:Get|Open)MemHandle\b.*(?:fail|error|invalid|not (?:permitted|supported))|` +
+			`(?:fail|error).*Ipc(?:Get|Open)MemHandle`),
+		not:  []string{"NCCL INFO"},
+		says: "{who} cannot share memory of its GPU with another process of the host (IPC)",
+		do: "run the ranks of a host in one container, or with --ipc=host and --pid=host; NCCL_P2P_DISABLE=1 shows whether " +
+			"that is it",
+		need: []string{"are the ranks of one host in one container", "the versions of driver and runtime"},
 	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"all CUDA-capable devices are busy or unavailable"},
 		says: "the GPU of {where} is in exclusive mode and in use, or is broken",
@@ -108,10 +116,11 @@ var cudaCauses = []cause{
 		id: "log.cuda-error", grade: open,
 		words: []string{
 			"Cuda failure", "CUDA error: ", "CUDA failure", "cudaError", "initialization error", "CUDA_ERROR_",
+			"HIP failure", "HIP error: ",
 		},
 		form: re(`[Ee]rror|failure|CUDA_ERROR`),
 		not:  []string{"NCCL INFO", "peer access is already enabled", "not supported"},
-		says: "{who} got an error from CUDA: {error}",
+		says: "{who} got an error from CUDA or HIP: {error}",
 		need: []string{"nvidia-smi of that node: driver, other processes, free memory",
 			"which libcuda, libcudart and libnccl the program loads (LD_DEBUG=libs)"},
 	},

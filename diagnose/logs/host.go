@@ -1,5 +1,14 @@
 package logs
 
+// semaphores is ENOSPC in the middle of Python's multiprocessing, which makes its locks in /dev/shm.
+var semaphores = cause{
+	id: "log.shm-too-small", grade: family,
+	says: "{who} cannot make a semaphore: /dev/shm is full on {where}, or too small; disks may have room",
+	do:   "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
+	need: []string{"df -h /dev/shm and df -i /dev/shm in the container while the job runs"},
+	from: "CPython multiprocessing/synchronize.py",
+}
+
 // hostCauses are errors of Slurm, Kubernetes and the host.
 var hostCauses = []cause{
 	{
@@ -20,8 +29,12 @@ var hostCauses = []cause{
 		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
 		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
 	}, {
+		id: "log.shm-too-small", grade: family, soft: true, words: []string{"joblib will operate in serial mode"},
+		form: re(`No space left`),
+		says: semaphores.says, do: semaphores.do, need: semaphores.need,
+	}, {
 		id: "log.disk-full", grade: decisive, words: []string{"No space left on device", "Disk quota exceeded"},
-		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_"},
+		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will"},
 		says: "a disk of {where} is full",
 		do:   "free space, or write elsewhere: df -h on that node",
 	}, {

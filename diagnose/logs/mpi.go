@@ -47,14 +47,19 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.mpi-tcp", grade: open,
 		words: []string{"Open MPI failed to TCP connect", "unable to complete a TCP connection", "connect() to ",
-			"unable to connect from", "HYDU_sock_connect", "HYD_sock_connect", "lost communication with a remote daemon",
-			"ORTE has lost communication", "PRTE has lost communication", "No route to host", "Network is unreachable"},
+			"unable to connect from", "HYDU_sock_connect", "HYD_sock_connect", "No route to host", "Network is unreachable"},
 		form: re(`connect\(\) to (?P<addr>[\w.:]+) failed|` +
-			`(?:[Ff]ailed to TCP|unable to|failed|HYD|lost communication|No route|unreachable)`),
+			`(?:[Ff]ailed to TCP|unable to|failed|HYD|No route|unreachable)`),
 		not:  []string{"NCCL INFO", "retry"},
 		says: "{who} cannot connect to another host[ ({addr})]: a firewall, a wrong interface, or that host has failed",
 		need: []string{"the interfaces and routes of both hosts (ip -br addr, ip route)",
 			"is TCP open between the hosts on all ports: launch check"},
+	}, {
+		id: "log.mpi-tcp", grade: open, words: []string{"lost communication with a remote daemon"},
+		form: opt(`on node (?P<node>[\w.-]+)`),
+		says: "mpirun has lost a daemon that ran: {where} or the daemon there has ended, or the network",
+		need: []string{"the output and the kernel's log of that host",
+			"was the job stopped there, by a person or a scheduler"},
 	}, {
 		id: "log.mpi-tcp", grade: open, with: "mpi.tcp", words: []string{"Local host:", "Remote daemon:"},
 		form: re(`^\s*(?:Local host: +(?P<node>[\w.-]+)|Remote daemon: .* on node (?P<node>[\w.-]+))`),

@@ -79,8 +79,8 @@ var rdmaCauses = []cause{
 		id: "log.rdma-connect", grade: open,
 		words: []string{"ibv_modify_qp failed", "ibv_query_gid", "Unable to open device", "ibv_open_device failed",
 			"ibv_create_qp failed", "ibv_create_cq failed", "ibv_reg_mr", "ibv_get_device_list failed",
-			"couldn't load driver"},
-		form: re(`WARN|failed|error|Unable`),
+			"couldn't load driver", "modify QP to RT", "create QP", "create IB resources", "create CQ", "allocate MR"},
+		form: re(`WARN|[Ff]ailed|error|Unable|Couldn't`),
 		not:  []string{"couldn't load driver", "NCCL INFO"},
 		says: "{who} cannot set up an RDMA connection: {error}",
 		need: []string{
@@ -89,6 +89,14 @@ var rdmaCauses = []cause{
 			"can the two addresses reach each other (ping -I between the rails)",
 		},
 		from: "NVIDIA/nccl#2013",
+	}, {
+		id: "log.nvshmem-transport", grade: family,
+		words: []string{"Unable to initialize any transports", "nvshmem detect topo failed"},
+		says:  "NVSHMEM of {who} can open no transport: no RDMA device that it can use, or a driver that it lacks",
+		do: "compare ibv_devinfo in the job's container with NVSHMEM_REMOTE_TRANSPORT and NVSHMEM_HCA_LIST; IBGDA needs " +
+			"the driver's option PeerMappingOverride=1 and nvidia-peermem",
+		need: []string{"NVSHMEM_DEBUG=INFO of that rank", "ibv_devinfo in the container of that node"},
+		from: "NVSHMEM src/host/transport/transport.cpp",
 	}, {
 		id: "log.net-mismatch", grade: decisive,
 		words: []string{"Number of network devices", "NET device count mismatch", "mismatch in number of NET"},

@@ -25,7 +25,7 @@ var torchCauses = []cause{
 		from: "pytorch/pytorch#73320",
 	}, {
 		id: "log.numeric-hostname", grade: decisive, words: []string{"network address of ("},
-		form: re(`network address of \((?P<host>\d{3,10}), ?\d+\)`),
+		form: re(`network address of \((?P<host>0\d+|\d{3,10}), ?\d+\)`),
 		says: "the host name {host} has digits only, so the resolver takes it for an IPv4 address",
 		do:   "give that host a name with a letter, or use its address as the endpoint",
 	}, {
@@ -107,9 +107,11 @@ var torchCauses = []cause{
 	}, {
 		id: "log.collective-mismatch", grade: family,
 		words: []string{"Message truncated : received", "message truncated : receiving", "collective mismatch error"},
-		says:  "{who} received a message of another size: the ranks call different collectives, or load different NCCL",
-		do:    "compare the calls and the tensor sizes of the ranks, and the line NCCL version of all nodes",
-		need:  []string{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL of all ranks", "the NCCL version of each node"},
+		says: "{who} received a message of another size: the ranks call different collectives, or have another NCCL or " +
+			"other NCCL_* variables",
+		do: "compare the calls and the tensor sizes of the ranks, and the line NCCL version and the NCCL_* variables of " +
+			"all nodes",
+		need: []string{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL of all ranks", "the NCCL version of each node"},
 	}, {
 		id: "log.shm-too-small", grade: decisive,
 		words: []string{
@@ -140,9 +142,9 @@ var torchCauses = []cause{
 		words: []string{
 			"Name or service not known", "Temporary failure in name resolution", "cannot be retrieved (gai error: -",
 			"Could not resolve hostname", "No address associated with hostname", "nodename nor servname provided",
-			"Name does not resolve", "unable to get host address for",
+			"Name does not resolve", "unable to get host address", "Unable to get host entry for",
 		},
-		form: opt(`get host address for (?P<host>[\w.-]+)|` +
+		form: opt(`get host (?:address|entry) for (?P<host>[\w.-]+)|` +
 			`network addresses of \((?P<host>[^,()]*), |resolve hostname (?P<host>[^\s:]+)|` +
 			`for (?:host )?"?(?P<host>[\w-]+(?:\.[\w-]+)+)"?`),
 		not:  []string{"gai error: -5", "gai error: -9", "[::]", "hostname of the client socket"},

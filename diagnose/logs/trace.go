@@ -65,6 +65,9 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if found == nil || found.grade > harmless {
 		found, vals = f.ofException(p.body), nil
 	}
+	if found.id == "log.disk-full" && strings.HasPrefix(t.inner, "synchronize.py:") {
+		found = &semaphores
+	}
 	if found.grade >= harmless {
 		return
 	}

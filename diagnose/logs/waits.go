@@ -41,7 +41,7 @@ var torchWaits = []cause{
 			"connect() timed out", "Failed to connect to GCS", "Failed to connect to Redis",
 			"connection to redis", "The connection to the C10d store has failed", "Unable to connect to GCS",
 		},
-		form: opt(`trying to connect to \(?(?P<host>[\w.-]+)(?:, |:)(?P<port>\d+)|` +
+		form: opt(`connect to (?:\[::ffff:)?\(?(?P<host>[\w.-]+)\]?(?:, |:)(?P<port>\d+)|` +
 			`GCS at (?:address )?(?P<host>[\w.-]+):(?P<port>\d+)`),
 		not: []string{"errno: 97", "retrying (try="},
 		says: "{who} cannot connect to the store[ at {host} port {port}]: no store listens there, the address is " +
@@ -92,8 +92,8 @@ var torchWaits = []cause{
 		need: []string{"the output of these tasks: do they run, with the same list of addresses (TF_CONFIG)",
 			"is the port of each task reachable from the others: nc -zv HOST PORT"},
 	}, {
-		id: "log.hccl-peers", grade: waits, words: []string{"Getting socket times out"},
-		says: "HCCL of {who} got no connection from another rank",
+		id: "log.hccl-peers", grade: waits, words: []string{"Getting socket times out", "task timeout occurred"},
+		says: "HCCL of {who} waited for another rank in vain",
 		need: []string{"the output of the other ranks: did one end, or never start",
 			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g", "HCCL_CONNECT_TIMEOUT"},
 	}, {
@@ -132,11 +132,19 @@ var torchWaits = []cause{
 		id: "log.wrapper", grade: ended,
 		words: []string{
 			"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "Engine core initialization failed",
+		},
+		says: "{who} reports that a rank ended; that rank's own error is not in these logs",
+		need: []string{"the output of that rank (torchrun --log-dir DIR --redirects 3)"},
+	}, {
+		id: "log.wrapper", grade: ended,
+		words: []string{
 			"DistBackendError: NCCL error", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
 			"ncclInvalidUsage", "RuntimeError: NCCL error", "RuntimeError: NCCL communicator", "ncclCommInitRank failed",
 			"unhandled cuda error", "unhandled system error", "NCCL operation", "Test NCCL failure",
-			"Test CUDA failure", "NCCL failure", "CUDA error: ",
+			"Test CUDA failure", "NCCL failure", "CUDA error: ", "HCCL error in", "OPS function error: Hccl",
+			"call hccl api failed", "call acl api failed", "ACL stream synchronize failed",
 		},
+		not:  []string{"has NOT been destroyed"},
 		says: "{who} reports an error of NCCL or of a rank, without its cause",
 		need: []string{
 			"a run with NCCL_DEBUG=INFO, the output of all ranks",
@@ -151,7 +159,7 @@ var torchWaits = []cause{
 			"peer closed", "heartbeat timeout. This indicates", "JAX distributed service detected fatal errors",
 			"Failed to send RPC to coordination service", "NCCL communicator was aborted",
 			"Some NCCL operations have failed or timed out",
-			"taking the entire process down", "another rank", "Remote host closed",
+			"taking the entire process down", "another rank", "Remote host closed", "Failed to execute operation",
 		},
 		not: []string{"willRetry=1", "sendBytes failed on", "recvValue failed on", "recvVector failed on", "retry",
 			"Retry"},
@@ -173,6 +181,7 @@ var torchWaits = []cause{
 			"recvValue failed on",
 			"recvVector failed on", "Failed to open libibverbs.so",
 			"Error waiting on exit barrier", "destroy_process_group() was not called",
+			"process group has NOT been destroyed",
 		},
 		says: "noise at the end of good runs",
 	},
