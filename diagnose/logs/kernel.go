@@ -16,7 +16,7 @@ var kernelCauses = []cause{
 	}, {
 		id: "log.gpu-ecc", grade: family,
 		words: []string{"Xid (PCI", "NVRM: Xid", "GSP Timeout", "Heartbeat timed out"},
-		form:  re(pciForm + `(?P<xid>119|120)\b|Xid.*?: ?(?P<xid>119|120)\b|` +
+		form: re(pciForm + `(?P<xid>119|120)\b|Xid.*?: ?(?P<xid>119|120)\b|` +
 			`NVRM: (?P<gpu>GPU\d+) .*(?:GSP Timeout|Heartbeat)`),
 		says: "the firmware (GSP) of a GPU[ at {pci}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the driver, or " +
 			"the hardware",
