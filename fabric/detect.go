@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"launch/fabric/gpu"
 	"launch/fabric/software"
@@ -43,10 +44,19 @@ func Live() Roots {
 		// DirFS, not os.Root: the kernel resolves the links of /sys in one call, os.Root in many.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root: os.DirFS("/"), Links: links, Shm: shm, Denied: denied, Route: defaultRoute,
-		RDMA: netlink.RdmaSystemGetNetnsMode, Env: os.Getenv,
+		RDMA: netlink.RdmaSystemGetNetnsMode, Env: os.Getenv, Hostname: kernelName,
 	}
 	r.System = func(names []string) System { return system(r.Proc, r.Etc, r.Sys, names) }
 	return r
+}
+
+// kernelName asks the kernel for this node's name, where /proc does not show it (uname(2)).
+func kernelName() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Nodename[:])
 }
 
 // Detect reads the facts of one node. What could not be read is an Unknown, one per device or file.
@@ -54,7 +64,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	roots = roots.filled()
 	var n Node
 	asIs := func(s string) (string, error) { return s, nil }
-	n.Hostname = required(&n, roots.Proc, "sys/kernel/hostname", asIs, "")
+	if n.Hostname = required(&n, roots.Proc, "sys/kernel/hostname", asIs, ""); n.Hostname == "" && roots.Hostname != nil {
+		n.Hostname = roots.Hostname()
+	}
 	n.BootID = required(&n, roots.Proc, "sys/kernel/random/boot_id", asIs, "")
 	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
 	for i, name := range []string{"count", "max"} { // a kernel that tracks no connections has no such files

@@ -32,6 +32,8 @@ type Roots struct {
 	RDMA func() (string, error)
 	// Env returns a variable of this process' environment, "" where it is not set. nil: not recorded.
 	Env func(name string) string
+	// Hostname returns this node's name where Proc lacks it; nil: unknown.
+	Hostname func() string
 }
 
 // Node is the facts of one node: no device is an empty slice, no permission an Unknown entry.

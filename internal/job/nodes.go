@@ -93,6 +93,11 @@ func parseIndex(c claim) (int, error) {
 func (r *resolver) index() error {
 	f := r.in.Flags
 	line, pet := said(r.line.NodeRank), r.ambient("PET_NODE_RANK")
+	if r.job.Pod == nil && pet.Set && r.otherJob("PET_NNODES") {
+		r.note(finding.Warnf("%s is not used: PET_NNODES=%s is of another job", pet, r.env["PET_NNODES"]).Named("job.index").
+			Do("unset PET_NNODES PET_NODE_RANK"))
+		pet = claim{}
+	}
 	if b := r.backend(); r.line.Kind == launcher.Torchrun && b != "" && b != "static" {
 		// torchrun ignores it there, so every node may have the same line with the same 0.
 		for _, c := range []claim{line, pet} {
@@ -125,6 +130,13 @@ func (r *resolver) index() error {
 		r.job.Vouch = Typed
 	}
 	return nil
+}
+
+// otherJob reports whether a variable has a number of nodes that is not this job's.
+func (r *resolver) otherJob(name string) bool {
+	low, high, err := launcher.ParseNNodes(r.env[name])
+	n := r.job.Nodes
+	return err == nil && n.Set && (n.V < low || n.V > high)
 }
 
 // backend returns torchrun's rendezvous backend from the line or PET_*.

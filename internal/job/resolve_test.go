@@ -173,6 +173,17 @@ func TestStoreWithoutACountIsRefused(t *testing.T) {
 	}
 }
 
+func TestANodeRankOfAnotherJobsVariablesIsNotUsed(t *testing.T) {
+	j := resolve(t, input("torchrun --nnodes 2 t.py", "PET_NNODES=4", "PET_NODE_RANK=0", "MASTER_ADDR=h0"))
+	if j.Index.Set || noted(j, "job.index", "PET_NODE_RANK=0 is not used: PET_NNODES=4") != finding.Warn {
+		t.Errorf("of 4 nodes, while the line has 2: %+v", j)
+	}
+	j = resolve(t, input("torchrun --nnodes 2 t.py", "PET_NNODES=1:4", "PET_NODE_RANK=1", "MASTER_ADDR=h0"))
+	if !j.Index.Set || j.Index.V != 1 {
+		t.Errorf("of 1 to 4 nodes: %+v", j)
+	}
+}
+
 func TestExplicitBeatsLineBeatsSchedulerBeatsAmbient(t *testing.T) {
 	slurm := append(step("n[1-4]", 2), "PET_NNODES=5", "MASTER_ADDR=m", "PET_NODE_RANK=0")
 	in := input("torchrun t.py", slurm...)

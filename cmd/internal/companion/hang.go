@@ -61,7 +61,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		again := f.key == said
 		if !again {
 			said = f.key
-			d.p.say(hangFinding(f.answer, time.Since(since)), "")
+			d.p.say(hangFinding(f.answer, d.p.adrift(), time.Since(since)), "")
 		}
 		if world := d.world.Load(); d.p.spec.EndHung && f.certain() && world != nil && world.Rank == 0 {
 			if again {
@@ -155,9 +155,14 @@ func (d *doctor) hangs(ctx context.Context) (f found, ok bool) {
 	return f, f.answer.State == verdict.Hung || f.answer.State == verdict.Open
 }
 
-// hangFinding says in one finding why the job does not go on.
-func hangFinding(a verdict.Answer, still time.Duration) finding.Finding {
+// hangFinding says in one finding why the job does not go on. What has cut this node off, where something has, is
+// the cause of all that it sees of others.
+func hangFinding(a verdict.Answer, adrift string, still time.Duration) finding.Finding {
 	v := a.Why[0]
+	if adrift != "" && v.Cause == "path.lost" {
+		return finding.Warnf("no progress for %s: this node has lost the others: %s", still.Round(time.Second), adrift).
+			Named("job.hangs").Do("look at this node's cable and its port of the switch: ip -s link")
+	}
 	f := finding.Warnf("no progress for %s: %s (%s, %s)", still.Round(time.Second), v.Says, v.Cause, v.Sure).
 		Named("job.hangs")
 	for _, s := range v.Seen {

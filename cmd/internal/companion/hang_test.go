@@ -73,7 +73,7 @@ func TestAHangIsOneFinding(t *testing.T) {
 	v := verdict.Verdict{Cause: "rank.absent", Sure: verdict.Certain, Says: "rank 1 (node host1) sleeps",
 		Seen: []finding.Seen{{Where: "host1", What: "clock_nanosleep"}}, Do: "py-spy dump --pid 7"}
 	a := verdict.Answer{State: verdict.Hung, Why: []verdict.Verdict{v}}
-	f := hangFinding(a, 6400*time.Millisecond)
+	f := hangFinding(a, "", 6400*time.Millisecond)
 	if f.ID != "job.hangs" || f.What != "no progress for 6s: rank 1 (node host1) sleeps (rank.absent, certain)" ||
 		f.Fix != v.Do || len(f.Seen) != 1 || f.Seen[0] != v.Seen[0] {
 		t.Errorf("%+v", f)
@@ -81,9 +81,22 @@ func TestAHangIsOneFinding(t *testing.T) {
 	v.Do = ""
 	a = verdict.Answer{State: verdict.Open, Why: make([]verdict.Verdict, 9), Need: make([]string, 9)}
 	a.Why[0] = v
-	f = hangFinding(a, time.Minute)
+	f = hangFinding(a, "", time.Minute)
 	if len(f.Seen) != 1+3+4 || !strings.Contains(f.Fix, "launch doctor") {
 		t.Errorf("%+v", f)
+	}
+}
+
+// Behind a cable that is out, all that this node sees of another one is its own fault.
+func TestANodeWithoutALinkBlamesNoOther(t *testing.T) {
+	a := verdict.Answer{State: verdict.Hung, Why: []verdict.Verdict{{Cause: "path.lost", Says: "no answer from host1"}}}
+	f := hangFinding(a, "eth0 has no link", time.Minute)
+	if !strings.Contains(f.What, "eth0 has no link") || strings.Contains(f.What, "host1") {
+		t.Errorf("%+v", f)
+	}
+	a.Why[0].Cause = "rank.stopped"
+	if f = hangFinding(a, "eth0 has no link", time.Minute); !strings.Contains(f.What, "no answer from host1") {
+		t.Errorf("another cause: %+v", f)
 	}
 }
 
