@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"path"
 	"slices"
+	"strings"
 
 	"launch/fabric"
 	"launch/internal/finding"
@@ -207,9 +208,12 @@ func constants() []string {
 		"NCCL_P2P_*", "NCCL_SHM_DISABLE", "NCCL_MNNVL_ENABLE", "NCCL_NVLS_ENABLE", "NCCL_CUMEM_ENABLE",
 		"NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
 		"NCCL_IB_TC", "NCCL_IB_SL", "UCX_TLS", "FI_PROVIDER", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl",
-		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*",
+		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*", TorchDebug,
 	}
 }
+
+// TorchDebug is torch's level of checks. With DETAIL a rank compares each collective with all others first.
+const TorchDebug = "TORCH_DISTRIBUTED_DEBUG"
 
 // offByDefault are switches of NCCL that it reads as numbers, and that are 0 without a setting (src/init.cc,
 // src/graph/paths.cc, src/transport).
@@ -219,7 +223,7 @@ func offByDefault() []string {
 
 // Constants returns the settings in force here that have to be equal on all nodes,
 // from the environment, files and the plan. The nodes compare them. A switch that is
-// off is none.
+// off is none, and so is a level of torch's that only prints.
 func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {
@@ -229,7 +233,8 @@ func Constants(p Plan, decided []setting.Decided) map[string]string {
 		}
 	}
 	maps.DeleteFunc(out, func(name, value string) bool {
-		return slices.Contains(offByDefault(), name) && leadingInt(value, 0) == 0
+		return slices.Contains(offByDefault(), name) && leadingInt(value, 0) == 0 ||
+			name == TorchDebug && !strings.EqualFold(value, "DETAIL") // other levels only print
 	})
 	for _, v := range p {
 		if v.Scope == setting.Job && !v.Kept {

@@ -115,11 +115,16 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 		{Name: "NCCL_SHM_DISABLE", Value: "1", From: "/etc/nccl.conf"},
 		{Name: "NCCL_IB_DISABLE", Value: "false", From: "environment"},
 		{Name: "NCCL_P2P_DISABLE", Value: "0x1", From: "environment"},
-		{Name: "NCCL_DEBUG", Value: "INFO", From: "environment"}}
+		{Name: "NCCL_DEBUG", Value: "INFO", From: "environment"},
+		{Name: "TORCH_DISTRIBUTED_DEBUG", Value: "INFO", From: "environment"}}
 	want := map[string]string{"NCCL_NET": "Socket", "NCCL_ALGO": "Ring", "NCCL_P2P_NET_CHUNKSIZE": "1",
 		"NCCL_IB_ADDR_FAMILY": "AF_INET", "NCCL_MAX_CTAS": "8", "NCCL_P2P_DISABLE": "0x1"}
 	if diff := cmp.Diff(want, Constants(plan, decided)); diff != "" {
 		t.Errorf("Constants (-want +got):\n%s", diff)
+	}
+	deep := []setting.Decided{{Name: "TORCH_DISTRIBUTED_DEBUG", Value: "detail", From: "environment"}}
+	if got := Constants(nil, deep); got["TORCH_DISTRIBUTED_DEBUG"] != "detail" {
+		t.Errorf("torch's comparing level is no constant: %v", got)
 	}
 }
 

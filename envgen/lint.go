@@ -105,7 +105,7 @@ func plainLint() []lintRule {
 		{id: "env.torch-async", names: []string{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"},
 			values: []int{0},
 			is:     "turns off torch's watch for NCCL's errors", breaks: "the job hangs forever when a peer dies"},
-		{id: "env.torch-debug", names: []string{"TORCH_DISTRIBUTED_DEBUG"}, only: "DETAIL",
+		{id: "env.torch-debug", names: []string{TorchDebug}, only: "DETAIL",
 			is: "compares all ranks at each collective", breaks: "training is slow; it is for diagnosis"},
 		{id: "env.torch-wait", names: []string{"TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"}, values: []int{1},
 			is: "makes each collective block the processor", breaks: "training is slow; it is for diagnosis"},

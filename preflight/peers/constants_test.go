@@ -40,6 +40,12 @@ func TestSettingsThatHaveToBeAlikeAreCompared(t *testing.T) {
 		}), "NCCL_IB_DISABLE differs", finding.Fail, []int{2}},
 		{"what NCCL_NET_PLUGIN finds decides", posts(4, set(true, 2, "NCCL_NET_PLUGIN", "gone")), "NCCL_NET_PLUGIN differs",
 			finding.Warn, nil},
+		{"torch's level that asks all ranks", posts(4, func(i int, p *Post) {
+			set(false, 1, "TORCH_DISTRIBUTED_DEBUG", "DETAIL")(i, p)
+			p.Loads.Torch.Version = "2.15.0"
+		}), "TORCH_DISTRIBUTED_DEBUG differs", finding.Fail, []int{1}},
+		{"the same, without torch", posts(4, set(false, 1, "TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
+			"TORCH_DISTRIBUTED_DEBUG differs", finding.Warn, nil},
 		{"another library's", posts(4, set(true, 3, "UCX_TLS", "tcp")), "UCX_TLS differs", finding.Warn, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

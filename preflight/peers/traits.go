@@ -243,6 +243,7 @@ func compareConstants(posts []Post) (out []judged) {
 		}
 	}
 	loads := loadsOf(posts)
+	torch := slices.ContainsFunc(loads, func(l Loads) bool { return l.Torch.Version != "" })
 	gpus, rdma := onGPU(loads), slices.ContainsFunc(loads, func(l Loads) bool { return l.RDMA })
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		gs := groupsBySetting(posts, name)
@@ -256,7 +257,11 @@ func compareConstants(posts []Post) (out []judged) {
 		var unfit []int
 		idle := slices.Contains(settled(), name) || name == "NCCL_NET_PLUGIN" || // same.plugin compares what it finds
 			strings.HasPrefix(name, "NCCL_IB_") && !rdma
-		if gpus && strings.HasPrefix(name, "NCCL_") && !idle {
+		if name == torchDebug {
+			f = f.Breaking("with DETAIL a rank compares each collective with all others first " +
+				"(ProcessGroupWrapper of torch), and those without it do not answer")
+		}
+		if torch && name == torchDebug || gpus && strings.HasPrefix(name, "NCCL_") && !idle {
 			f.Status = finding.Fail
 			unfit = ranksIn(gs[1:])
 		}
@@ -264,6 +269,9 @@ func compareConstants(posts []Post) (out []judged) {
 	}
 	return out
 }
+
+// torchDebug is the setting of torch with which a rank waits for all others to have it too.
+const torchDebug = "TORCH_DISTRIBUTED_DEBUG"
 
 // settled are settings of NCCL with which ranks agree all the same, by the least that all can: a start of two nodes
 // with one GPU each ran where only one of them had it (NCCL 2.28.9, make accept-gpu). Where channels, buffers, the
