@@ -120,7 +120,8 @@ func (b blamed) reach(w words) finding.Finding {
 			"or a routed address: --addr\n%s", b.names(), fix)
 	}
 	if b.Side == blame.Between && w.id == "" {
-		fix += fmt.Sprintf("\neither end may be at fault: %s leaves, since one of the two has to", b.nodes[1].Name)
+		fix += fmt.Sprintf("\nwhich of the two is at fault is not known: %s leaves, since the job cannot have both",
+			b.nodes[1].Name)
 	}
 	fix = securityGroup(b.common()) + fix
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).

@@ -200,7 +200,8 @@ func (s *Start) warnEarlier(endpoints []string) {
 		}
 		f := finding.Warnf("the command of an earlier start of this job still runs here: pid %d, for %s", pid,
 			time.Duration(up.Uptime-ticks/100)*time.Second) // USER_HZ is 100
-		s.UI.Findings(finding.Report{f.Named("job.earlier").Do("kill %d", pid)}, false)
+		s.UI.Findings(finding.Report{f.Named("job.earlier").Do("kill %d   # unless that run is wanted: "+
+			"then give this one its own name and port (--job, --store HOST:PORT)", pid)}, false)
 	}
 }
 
