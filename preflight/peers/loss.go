@@ -72,8 +72,8 @@ func (b blamed) limited() finding.Finding {
 		return fmt.Sprintf("the first packet of %d connections was not answered", e.call.Late)
 	}).Breaking("ranks open many connections at once; they wait for seconds, or time out").
 		Do("nft list ruleset; iptables -S   # on %s: is there a limit on new connections\n"+
-			"sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max; dmesg | grep conntrack   "+
-			"# is the connection table full", b.suspects())
+			"sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max net.core.somaxconn; "+
+			"dmesg | grep conntrack   # is the table of connections full, or the queue of a listener short", b.suspects())
 }
 
 // slow returns the warning about a slow path.
