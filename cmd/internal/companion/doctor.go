@@ -161,8 +161,12 @@ func (d *doctor) others(ctx context.Context) []rendezvous.Partner {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	all, err := d.p.session.Everyone(ctx)
-	if err != nil { // the store has ended with its host
+	var all []rendezvous.Partner
+	err := rendezvous.ErrUnreachable // without a question, where the store has ended with its host
+	if len(d.p.hangup.Connected()) > 0 {
+		all, err = d.p.session.Everyone(ctx)
+	}
+	if err != nil {
 		first := func(n rendezvous.Partner) bool { return n.Rank == 0 }
 		if w.Rank == 0 || slices.ContainsFunc(w.Partners, first) {
 			return w.Partners
