@@ -58,7 +58,8 @@ func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
 		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses,
-		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, endCauses, rosterCauses, unknownCauses, facts,
+		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, endCauses,
+		rosterCauses, unknownCauses, facts,
 	} {
 		out = append(out, part...)
 	}
@@ -82,7 +83,7 @@ var progressWords = []string{
 	"init_process_group returned", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ",
 	"tokens/s", "samples/s", "checkpoint", "throughput", "uccessful", "succeeded", "inished", "completed",
 	"collective done", "perplexity", "accuracy", "Started container",
-	"Loading extension module", "Time to load ",
+	"Loading extension module", "Time to load ", "reducer.cpp",
 }
 
 // values returns the named groups that matched.

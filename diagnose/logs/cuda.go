@@ -78,6 +78,20 @@ var cudaCauses = []cause{
 		do:    "end that process, wait 10 s, and start again: npu-smi info, hl-smi or ps show it",
 		need:  []string{"the processes that use the accelerators of that node"},
 	}, {
+		id: "log.gpu-busy", grade: family, words: []string{"is already in use by process"},
+		form: re(`(?P<what>TPU|NPU|HPU|GPU|accelerator|[Dd]evice).*in use by process with pid (?P<pid>\d+)`),
+		says: "the {what} of {who} is held by another process, pid {pid}",
+		do:   "end that process: kill {pid}, on that host",
+		need: []string{"ps -fp {pid} of that host"},
+	}, {
+		id: "log.accelerator", grade: family,
+		words: []string{"synDeviceAcquire", "Failed to initialize hl", "Device is NOT usable", "synStatus="},
+		form:  re(`synDeviceAcquire.*(?:fail|error)|initialize hl|NOT usable|synStatus=(?P<code>[1-9]\d*)`),
+		not:   []string{"already acquired"},
+		says:  "a Gaudi accelerator of {where} cannot be used[ (synStatus {code})]",
+		do:    "run hl-smi there: is the driver loaded, is the device free, and does the container have it",
+		need:  []string{"hl-smi and dmesg of that node"},
+	}, {
 		id: "log.gpu-ipc", grade: family,
 		words: []string{"IpcGetMemHandle", "IpcOpenMemHandle"},
 		form: re(`(?:cuda|hip|cu)Ipc(?:Get|Open)MemHandle\b.*(?:fail|error|invalid|not (?:permitted|supported))|` +

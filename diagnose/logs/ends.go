@@ -60,10 +60,12 @@ var endCauses = []cause{
 			"Exit Code:    137",
 			"died from signal 9",
 			"exit status 137",
+			"exits with return code = -9",
 		},
 		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
-			`KILLED BY|EXIT CODE: 9|exitcode: -9\) local_rank|exit code 137|exitCode: 137|Exit Code:|signal 9|exit status 137`),
+			`KILLED BY|EXIT CODE: 9|exitcode: -9\) local_rank|exit code 137|exitCode: 137|Exit Code:|signal 9|` +
+			`exit status 137|return code = -9`),
 		says: exitKilled.says, do: exitKilled.do, need: exitKilled.need,
 	}, {
 		id: "log.shm-too-small", grade: family,
@@ -80,10 +82,12 @@ var endCauses = []cause{
 	}, {
 		id: "log.crashed", grade: family,
 		words: []string{"exited on signal 11", "exitcode: -11)", "Segmentation fault", "Caught signal 11",
-			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid"},
+			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid", "return code = -11",
+			"return code = -6",
+			"return code = -4", "return code = -8"},
 		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: (?P<code>-?\d+)|` +
-			`[Ss]ignal (?P<code>11)`),
+			`[Ss]ignal (?P<code>11)|return code = (?P<code>-(?:11|6|4|8))\b`),
 		not:  []string{"Bus error"},
 		says: "{who} crashed: a bug in native code, or libraries that do not fit together",
 		do:   exitCrash.do,
@@ -96,10 +100,10 @@ var endCauses = []cause{
 	}, {
 		id: "log.exited", grade: ended,
 		words: []string{"Exited with exit code ", "exited with code ", "BAD TERMINATION", "exited with status ",
-			"exit status ", "exited on signal", "failed (exitcode: ", "exit code"},
+			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = "},
 		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Exited with exit code (?P<code>[1-9]\d*)|` +
 			`failed \(exitcode: (?P<code>[1-9]\d*)\)|exited on signal (?P<code>\d+)|BAD TERMINATION|` +
-			`exit(?:ed with)? (?:status|code):? (?P<code>[1-9]\d*)`),
+			`exit(?:ed with)? (?:status|code):? (?P<code>[1-9]\d*)|exits with return code = (?P<code>-?[1-9]\d*)`),
 		not:  []string{"CalledProcessError"},
 		says: exitOther.says, need: exitOther.need,
 	},

@@ -67,6 +67,13 @@ var rankFailed = cause{
 	do:   "fix this error; the failures of the other ranks follow from it",
 }
 
+// bareCauses are exceptions that have no text: their name alone is on the line.
+var bareCauses = []cause{{
+	id: rankFailed.id, grade: rankFailed.grade, words: []string{"AssertionError", "NotImplementedError"},
+	form: re(`^(?:AssertionError|NotImplementedError):?\s*$`),
+	says: rankFailed.says, do: rankFailed.do,
+}}
+
 var unexplained = cause{
 	id: "log.unexplained", grade: open,
 	says: "{who} failed first: {error}{at}; the log does not say why",

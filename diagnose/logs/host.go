@@ -57,8 +57,8 @@ var hostCauses = []cause{
 		says: "Slurm ended the job at its time limit",
 		do:   "ask for more time (--time)",
 	}, {
-		id: "log.slurm-node", grade: decisive, words: []string{"DUE TO NODE FAILURE", "NODE FAILURE"},
-		form: re(`NODE FAILURE`),
+		id: "log.slurm-node", grade: decisive, words: []string{"DUE TO NODE FAILURE", "NODE FAILURE", "Node failure on "},
+		form: re(`NODE FAILURE|Node failure on (?P<node>[\w.-]+)`),
 		says: "Slurm ended the job, since a node failed",
 		do:   "look at sinfo -R and leave that node out (--exclude)",
 	}, {
@@ -72,8 +72,8 @@ var hostCauses = []cause{
 		says: "the shell of {who} does not find {tool}",
 		need: []string{"PATH there, as a shell without login sees it: ssh HOST env"},
 	}, {
-		id: "log.k8s-api", grade: open, words: []string{"dial tcp "},
-		form: re(`dial tcp \S+ (?P<why>.*)`),
+		id: "log.k8s-api", grade: open, words: []string{"dial tcp ", "Unable to connect to the server: "},
+		form: re(`dial tcp \S+ (?P<why>.*)|connect to the server: (?P<why>.*)`),
 		not:  []string{"retry", "seen "},
 		says: "{who} cannot connect: {why}",
 		need: []string{"does the pod have a sidecar (Istio) that starts later", "the network policies of the namespace"},

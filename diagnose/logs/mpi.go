@@ -39,10 +39,11 @@ var mpiCauses = []cause{
 		do:   "check that the host runs, that sshd listens on that port, and that no firewall is between",
 		need: []string{"ssh -v HOST true from the launching node"},
 	}, {
-		id: "log.wrong-interface", grade: decisive, words: []string{"connect() to "},
-		form: re(`connect\(\) to (?P<addr>172\.17\.\d+\.\d+|192\.168\.122\.\d+)(?::\d+)? failed`),
-		says: "MPI calls {addr}, an address of a bridge that each host has for itself",
-		do:   "leave these interfaces out: --mca btl_tcp_if_exclude lo,docker0,virbr0 (and oob_tcp_if_exclude)",
+		id: "log.wrong-interface", grade: decisive, words: []string{"connect() to ", "dest_addr="},
+		form: re(`(?:connect\(\) to |dest_addr=)(?P<addr>172\.17\.\d+\.\d+|192\.168\.122\.\d+)(?::\d+)?\)? failed`),
+		says: "MPI or UCX calls {addr}, an address of a bridge that each host has for itself",
+		do: "leave these interfaces out: --mca btl_tcp_if_exclude lo,docker0,virbr0 (and oob_tcp_if_exclude), and for UCX " +
+			"UCX_NET_DEVICES=NAME,…",
 		from: "open-mpi/ompi",
 	}, {
 		id: "log.mpi-tcp", grade: open,
@@ -161,7 +162,7 @@ var mpiCauses = []cause{
 		id: "log.mpi-fabric", grade: family,
 		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() fail", "OFI fi_fabric failed",
 			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit",
-			"failed an OFI Libfabric library call"},
+			"failed an OFI Libfabric library call", "fi_getinfo error: "},
 		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' adapters",
 		do:   "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it starts",
 		need: []string{"fi_info and FI_PROVIDER of each node"},

@@ -51,6 +51,37 @@ var programCauses = []cause{
 		need: []string{"nvidia-smi -L in the container of each rank of that host"},
 		from: "NVIDIA/nccl#1647",
 	}, {
+		id: "log.p2p-import", grade: family, words: []string{"nvmlDeviceGetHandleByPciBusId() failed: Not Found"},
+		says: "NCCL of {who} asks for a GPU of another rank of its host, which this container does not have",
+		do: "give all ranks of a host all its GPUs, or give each container its own NCCL_HOSTID: then NCCL takes them for " +
+			"several hosts",
+		need: []string{"nvidia-smi -L in the container of each rank of that host"},
+		from: "NVIDIA/nccl nvmlwrap.cc",
+	}, {
+		id: "log.imex", grade: family, words: []string{"importShareableHandle", "CU_MEM_HANDLE_TYPE_FABRIC"},
+		form: re(`isFabric=true|HANDLE_TYPE_FABRIC.*(?:fail|not)`),
+		says: "{who} cannot map memory of a GPU of another tray over NVLink: no common IMEX domain",
+		do: "nvidia-imex-ctl -N on each node: all must be READY in one domain; NCCL_MNNVL_ENABLE=0 shows whether that " +
+			"is it",
+		need: []string{"nvidia-imex-ctl -N and nvidia-smi -q (Fabric) of each node"},
+	}, {
+		id: "log.nccl-algo", grade: family, words: []string{"no algorithm/protocol available"},
+		says: "NCCL of {who} has no algorithm left for a collective: NCCL_ALGO or NCCL_PROTO allow none that fits it",
+		do:   "unset NCCL_ALGO and NCCL_PROTO; where one is needed, name it for its collective: NCCL_ALGO=allreduce:tree",
+		need: []string{"env | grep NCCL_ of each node, and /etc/nccl.conf"},
+		from: "NVIDIA/nccl enqueue.cc",
+	}, {
+		id: "log.oneccl", grade: open, words: []string{"|CCL_ERROR|"},
+		form: opt(`\|CCL_ERROR\| (?P<why>.*)`),
+		says: "oneCCL of {who} reports an error: {why}",
+		need: []string{"a run with CCL_LOG_LEVEL=info", "CCL_WORKER_AFFINITY and the CPUs that the process may use"},
+	}, {
+		id: "log.worlds-of-one", grade: family, words: []string{"requires exactly ", "requires at least "},
+		form: re(`requires (?:exactly|at least) (?P<n>two|\d+) (?:MPI )?(?:processes|ranks)`),
+		says: "{who} found fewer ranks than it needs ({n}): each process is a world of its own, or too few were started",
+		do:   "start it with the mpirun of the MPI that it is linked with (ldd), or with srun and the right --mpi",
+		need: []string{"ldd of the program, and mpirun --version"},
+	}, {
 		id: "log.cumem-host", grade: decisive, words: []string{"transport/shm.cc", "misc/shmutils.cc"},
 		form: re(`WARN.*(?:peer access is not supported|Cuda failure 217)|` +
 			`attaching to shared memory segment .*\(size 0\)`),
@@ -124,6 +155,11 @@ var programCauses = []cause{
 		need: []string{"ray status", "the addresses of ray list nodes"},
 		from: "vllm-project/vllm#14186",
 	}, {
+		id: "log.ray-resources", grade: waits, soft: true, words: []string{"Waiting for creating a placement group"},
+		form: opt(`specs=(?P<what>\[[^\]]*\])`),
+		says: "Ray waits for free nodes with what is asked for[: {what}]",
+		need: []string{"ray status: its usage and demands", "the addresses of ray list nodes"},
+	}, {
 		id: "log.ray-resources", grade: family, soft: true,
 		words: []string{"No available node types can fulfill resource request", "placement group is not ready",
 			"Cannot provide a placement group"},
@@ -180,7 +216,7 @@ var programCauses = []cause{
 		id: "log.mount-gone", grade: family, soft: true,
 		words: []string{"Stale file handle", "Transport endpoint is not connected", "[Errno 5] Input/output error",
 			"Cannot send after transport endpoint shutdown"},
-		form: re(`(?:Errno|OSError|error|cannot|ls:).*(?:Stale|endpoint|Input/output)`),
+		form: re(`(?:Errno|OSError|error|cannot|ls:|failed with) ?.*(?:Stale|endpoint|Input/output)`),
 		not:  []string{"slurm_receive_msg", "socket"},
 		says: "a file system of {where} does not answer any more",
 		do:   "mount it again on that node; look at dmesg for NFS, Lustre or FUSE",

@@ -17,8 +17,8 @@ var rdmaCauses = []cause{
 	}, {
 		id: "log.rdma-registration", grade: family,
 		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr", "Libfabric error: (-12)",
-			"post internal receive buffers"},
-		form: re(`Cannot allocate memory|with 12 |ENOMEM|post internal receive buffers`),
+			"post internal receive buffers", "cannot create cq", "create extended CQ"},
+		form: re(`Cannot allocate memory|with 12 |ENOMEM|post internal receive buffers|rdma_iba_hca_init.*create cq`),
 		says: "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
 		do:   "on that node, in the job's own shell: ulimit -l must say unlimited",
 		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
@@ -89,6 +89,13 @@ var rdmaCauses = []cause{
 			"can the two addresses reach each other (ping -I between the rails)",
 		},
 		from: "NVIDIA/nccl#2013",
+	}, {
+		id: "log.efa", grade: open, words: []string{"efa_rdm_txe_handle_error", "efa_rdm_rxe_handle_error"},
+		form: opt(`message: (?P<why>.+?) My EFA.*Peer host id: (?P<host>[\w-]+)`),
+		says: "a transfer of {who} over the EFA failed[: {why}][, to the host {host}]",
+		need: []string{"does the security group let all traffic through between its members, in and out",
+			"the output of the peer: did it end before", "the versions of libfabric and the EFA driver of both hosts"},
+		from: "libfabric prov/efa",
 	}, {
 		id: "log.nvshmem-transport", grade: family,
 		words: []string{"Unable to initialize any transports", "nvshmem detect topo failed"},

@@ -98,6 +98,29 @@ var schedulerCauses = []cause{
 		need:  []string{"squeue --steps --job JOB"},
 		from:  "slurm, srun",
 	}, {
+		id: "log.slurm-config", grade: decisive, words: []string{": fatal: "},
+		form: re(`(?:slurm\w*|srun|sbatch|salloc|squeue|sinfo|scontrol|sacct\w*): fatal: (?P<why>.+)`),
+		says: "a program of Slurm does not start on {where}: {why}",
+		do: "compare slurm.conf there with the controller's (names of nodes, SlurmctldHost); without a file the node needs " +
+			"an SRV record of DNS or --conf-server",
+		from: "slurm",
+	}, {
+		id: "log.container-start", grade: decisive, words: []string{"pyxis:     "},
+		form: re(`pyxis: {4,}(?:\[ERROR\] |mkdir: |enroot-[\w-]+: |bash: )` +
+			`(?P<why>.*(?:No such|denied|failed|cannot|not found).*)`),
+		not:  []string{"Command not found: "},
+		says: "the container engine of {where} fails: {why}",
+		do: "look at the image (does it have the program that starts) and at enroot.conf (folders that this user " +
+			"may write)",
+		from: "NVIDIA/pyxis",
+	}, {
+		id: "log.container-start", grade: decisive, words: []string{"Error response from daemon: "},
+		form: re(`Error response from daemon: (?P<why>.+)`),
+		not:  []string{"could not select device driver", "version mismatch", "No such container", "is not running"},
+		says: "the container engine of {where} refuses: {why}",
+		do:   "a device or folder that does not exist on the host, an image, or a setting of the daemon: do what it names",
+		from: "moby",
+	}, {
 		id: "log.container-start", grade: decisive, words: []string{"[ERROR] Command not found: "},
 		form: re(`Command not found: (?P<tool>[\w.-]+)`),
 		says: "the container engine of {where} lacks the program {tool}",

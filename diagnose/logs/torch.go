@@ -16,9 +16,10 @@ var torchCauses = []cause{
 	}, {
 		id: "log.port-in-use", grade: decisive,
 		words: []string{"Address already in use", "EADDRINUSE", "address already in use",
-			"Failed to start the grpc server. The specified port", "Failed to bind the IP port", "and specific port["},
+			"Failed to start the grpc server. The specified port", "Failed to bind the IP port", "and specific port[",
+			"another process is utilizing it"},
 		form: opt(`specified port is (?P<port>\d+)|specific port\[(?P<port>\d+)\]|` +
-			`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? (?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
+			`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? \W?(?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
 		not:  []string{"trying", "rying another", "retry", "nother port", "next port"},
 		says: "{who} cannot listen on its port[ ({port})]: another process on that host uses it",
 		do:   "end the old run on that host, or give this run its own port (--master-port, --rdzv-endpoint HOST:PORT)",
@@ -133,7 +134,8 @@ var torchCauses = []cause{
 		need: []string{"dmesg of that host around this time"},
 	}, {
 		id: "log.monitored-barrier", grade: family, words: []string{"monitoredBarrier"},
-		form: re(`[Rr]anks? (?P<rank>\d+)[\d, ]* failed to pass monitoredBarrier`),
+		form: re(`[Rr]anks? (?P<rank>\d+)[\d, ]* failed to pass monitoredBarrier|` +
+			`received errors while waiting for send/recv from rank (?P<rank>\d+)`),
 		says: "{who} did not reach the monitored barrier: it is slow, hangs or has ended",
 		do:   "look at the output and the stack of that rank",
 		need: []string{"the end of that rank's output", "its stack: py-spy dump --nonblocking --pid PID"},
