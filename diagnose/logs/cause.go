@@ -25,10 +25,10 @@ const (
 	ended
 	// cascade: another process failed before.
 	cascade
-	// unknown: it looks like an error, and the table does not have it.
-	unknown
 	// harmless: also in the logs of healthy jobs.
 	harmless
+	// unknown: it looks like an error, and the table does not have it.
+	unknown
 	// fact: no failure; what a cause may need.
 	fact
 )

@@ -268,7 +268,7 @@ func (f *follower) hit(line []byte) {
 	if st.root != nil {
 		f.feedRoot(st, &p)
 	}
-	if found != nil && found.grade < harmless {
+	if found != nil && found.grade != harmless {
 		f.add(found, st, &p, vals)
 	}
 	f.specials(st, &p, found)

@@ -80,7 +80,7 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 
 // specials reads the lines that are more than a row of the table.
 func (f *follower) specials(st *stream, p *prefix, found *cause) {
-	failure := found != nil && found.grade < unknown
+	failure := found != nil && found.grade < harmless
 	for _, h := range f.hits {
 		switch f.special[h] {
 		case wordTrace:
