@@ -66,6 +66,7 @@ func (p *companion) newEnds(ctx context.Context) *ends {
 func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session, round string) {
 	value, err := s.First(ctx, round)
 	if err == nil && json.Unmarshal(value, &f.end) == nil {
+		// people read the name: it is cleaned where it arrives
 		n := rendezvous.Note{Name: f.end.Node}.Shortened()
 		n.Clean()
 		f.end.Node, f.at = n.Name, time.Now()
