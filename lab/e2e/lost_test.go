@@ -194,9 +194,9 @@ func TestWhichNodeFailedFirstIsSaidWhereAllFail(t *testing.T) {
 
 func TestNodesThatAreAllEndedByTermBlameNoOther(t *testing.T) {
 	t.Parallel()
-	c, _, nodes := commandsRun(t, 3)
-	for _, h := range c.lab.Hosts {
-		if err := h.Signal(syscall.SIGTERM); err != nil {
+	_, _, nodes := commandsRun(t, 3)
+	for _, n := range nodes { // the command alone, as a scheduler does: its companion is in a session of its own
+		if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -204,6 +204,33 @@ func TestNodesThatAreAllEndedByTermBlameNoOther(t *testing.T) {
 		n.exits(143)
 		if text := n.err.String(); strings.Contains(text, "node.failed") || strings.Contains(text, "node.ended") {
 			t.Errorf("%s says %q", n.name, text)
+		}
+	}
+}
+
+// torchrun ends with 1 where its ranks ended by SIGTERM.
+func TestTorchrunsThatAreAllEndedByTermBlameNoOther(t *testing.T) {
+	c := withTorch(t, 2, programs.AnyTorch(t))
+	script := filepath.Join(t.TempDir(), "sleep.py")
+	if err := os.WriteFile(script, []byte("import time\nprint('begun', flush=True)\ntime.sleep(60)\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.line = []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "2", script}
+	c.lab.MayLeave("launch-store-*")
+	nodes := []*node{c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")}
+	for _, n := range nodes {
+		n.prints("begun\n")
+	}
+	pause(t, 3*time.Second)   // the companions have found the ranks
+	for _, n := range nodes { // the command alone, as a scheduler does: its companion is in a session of its own
+		if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range nodes {
+		status := n.ends()
+		if text := n.err.String(); strings.Contains(text, "node.failed") || strings.Contains(text, "node.ended") {
+			t.Errorf("%s ended with %d and says %q", n.name, status, text)
 		}
 	}
 }

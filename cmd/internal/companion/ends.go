@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,7 +50,8 @@ type ends struct {
 // firstEnd is the first post to one of the rounds.
 type firstEnd struct {
 	once  sync.Once
-	heard chan none // closed once it is known
+	own   atomic.Int64 // the status that this node has posted
+	heard chan none    // closed once it is known
 	end   rankEnd
 	at    time.Time // when it was heard, by this node's clock
 }
@@ -81,16 +83,17 @@ func (e *ends) post(rank, status int) {
 		round, f = leftRound, &e.left
 	}
 	f.once.Do(func() {
+		f.own.Store(int64(status))
 		value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now()})
 		e.p.session.Say(round, value)
 	})
 }
 
-// before returns what of other nodes came before the end of this node's command with a status: the first failure, and
-// the first end with 0 if that came before each failure. Nothing is returned where all were ended alike, as by a
-// scheduler.
-func (e *ends) before(status int) (failed, left *rankEnd) {
-	own := e.p.world.Self.ID
+// before returns what of other nodes came before the failure of this node's command: the first failure, and the first
+// end with 0 if that came before each failure. Nothing is returned where all were ended alike, as by a scheduler: a
+// rank of this node then ended by the same signal, while torchrun ends with 1.
+func (e *ends) before() (failed, left *rankEnd) {
+	own, status := e.p.world.Self.ID, int(e.failed.own.Load())
 	asked := status == 128+int(syscall.SIGTERM) || status == 128+int(syscall.SIGINT)
 	if e.failed.known() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
 		failed = &e.failed.end
@@ -126,11 +129,11 @@ func (e *ends) over(status int) {
 
 // blame prints which rank of another node ended before this node's command failed, unless a word about another node is
 // printed already.
-func (e *ends) blame(status int) {
+func (e *ends) blame() {
 	if e.p.told.Load() {
 		return
 	}
-	switch failed, left := e.before(status); {
+	switch failed, left := e.before(); {
 	case failed != nil:
 		f := finding.Warnf("%s, before this node's command failed: its failure may follow from that", failed).
 			Named("node.failed").Do("first look at what %s printed", failed.Node)

@@ -43,7 +43,8 @@ func TestTheEndBeforeIsNamed(t *testing.T) {
 			e.left.at = e.failed.at.Add(time.Second)
 		}
 		var got []string
-		failed, left := e.before(tt.status)
+		e.failed.own.Store(int64(tt.status))
+		failed, left := e.before()
 		if failed != nil {
 			got = append(got, "failed")
 		}

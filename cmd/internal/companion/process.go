@@ -150,7 +150,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			p.watcher.memory() // it may be why
 			if p.ends != nil && p.statusKnown && p.status != 0 {
 				p.ends.over(p.status)
-				p.ends.blame(p.status)
+				p.ends.blame()
 			}
 			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
 				return launchEnded // it was the parent of the command
