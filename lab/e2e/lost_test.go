@@ -212,7 +212,8 @@ func TestNodesThatAreAllEndedByTermBlameNoOther(t *testing.T) {
 func TestTorchrunsThatAreAllEndedByTermBlameNoOther(t *testing.T) {
 	c := withTorch(t, 2, programs.AnyTorch(t))
 	script := filepath.Join(t.TempDir(), "sleep.py")
-	if err := os.WriteFile(script, []byte("import time\nprint('begun', flush=True)\ntime.sleep(60)\n"), 0o644); err != nil {
+	text := "import time\nprint('begun', flush=True)\ntime.sleep(60)\n"
+	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.line = []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "2", script}
