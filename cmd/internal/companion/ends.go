@@ -20,6 +20,10 @@ const failedRound, leftRound = "failed", "left"
 // lastSay is how long a command's end may be held back by the question which rank ended first.
 const lastSay = 300 * time.Millisecond
 
+// relatedEnds is how long after the end of a rank that of another may follow from it: NCCL's watchdog waits for 10
+// minutes. A rank that failed earlier was started again by its torchrun (--max-restarts).
+const relatedEnds = 20 * time.Minute
+
 // rankEnd is how a rank ended.
 type rankEnd struct {
 	Rank   int       `json:"rank"` // -1: the command itself
@@ -95,10 +99,10 @@ func (e *ends) post(rank, status int) {
 func (e *ends) before() (failed, left *rankEnd) {
 	own, status := e.p.world.Self.ID, int(e.failed.own.Load())
 	asked := status == 128+int(syscall.SIGTERM) || status == 128+int(syscall.SIGINT)
-	if e.failed.known() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
+	if e.failed.recent() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
 		failed = &e.failed.end
 	}
-	if e.left.known() && e.left.end.ID != own && !asked && !(e.failed.known() && e.failed.at.Before(e.left.at)) {
+	if e.left.recent() && e.left.end.ID != own && !asked && !(e.failed.known() && e.failed.at.Before(e.left.at)) {
 		left = &e.left.end
 	}
 	return failed, left
@@ -113,6 +117,9 @@ func (f *firstEnd) known() bool {
 		return false
 	}
 }
+
+// recent reports whether the first end is known, and not long ago.
+func (f *firstEnd) recent() bool { return f.known() && time.Since(f.at) < relatedEnds }
 
 // over posts how this node's command ended, and waits until it is in order among all ends.
 func (e *ends) over(status int) {

@@ -35,10 +35,11 @@ func TestTheEndBeforeIsNamed(t *testing.T) {
 		e := &ends{p: &companion{world: &rendezvous.World{Self: rendezvous.Member{ID: own}}}}
 		for f, end := range map[*firstEnd]*rankEnd{&e.failed: tt.failed, &e.left: tt.left} {
 			if f.heard = make(chan none); end != nil {
-				f.end = *end
+				f.end, f.at = *end, time.Now()
 				close(f.heard)
 			}
 		}
+		e.left.at = e.failed.at
 		if tt.late {
 			e.left.at = e.failed.at.Add(time.Second)
 		}
@@ -53,6 +54,10 @@ func TestTheEndBeforeIsNamed(t *testing.T) {
 		}
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
+		e.failed.at, e.left.at = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
+		if failed, left := e.before(); failed != nil || left != nil {
+			t.Errorf("%s, an hour ago: it is named", tt.name)
 		}
 	}
 }
