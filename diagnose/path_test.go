@@ -45,7 +45,7 @@ func TestANodeThatAnswersIsNotLost(t *testing.T) {
 	if got := Judge([]scene.Scene{zero, one})[0].Why[0].Cause; got != "path.mtu" {
 		t.Errorf("seen by the other node: %s", got)
 	}
-	// A scene of the companion on the doctor's own host came over no network.
+	// The scene of a companion on the doctor's own host crossed no network.
 	own, later := zero, zero
 	own.At, later.Taken = zero.Addrs[0], zero.Taken.Add(time.Second)
 	if got := Judge([]scene.Scene{own, later, one})[0].Why[0].Cause; got != "path.mtu" {

@@ -223,7 +223,7 @@ func offByDefault() []string {
 
 // Constants returns the settings in force here that have to be equal on all nodes,
 // from the environment, files and the plan. The nodes compare them. A switch that is
-// off is none, and so is a level of torch's that only prints.
+// off is left out, as is a level of torch's that only prints.
 func Constants(p Plan, decided []setting.Decided) map[string]string {
 	out := map[string]string{}
 	for _, d := range decided {

@@ -52,12 +52,7 @@ func TestTheFasterNetworkIsOffered(t *testing.T) {
 			continue
 		}
 		tt.in.World.Fast = true
-		set := ""
-		for _, v := range Make(tt.in) {
-			if v.Name == "NCCL_SOCKET_IFNAME" {
-				set = v.Value
-			}
-		}
+		set := planned(tt.in, "NCCL_SOCKET_IFNAME")
 		if set != tt.set {
 			t.Errorf("%s: sets %q, want %q", tt.name, set, tt.set)
 		}
@@ -74,12 +69,7 @@ func TestAnotherNetworkThatIsClosedIsLeftOut(t *testing.T) {
 	in := two(iface(2, "eth0", "physical", "10.0.0.5/24"), iface(3, "eth1", "physical", "192.168.50.1/24"))
 	for home, want := range map[bool]string{false: "", true: "=eth0"} {
 		in.World.Home = home
-		set := ""
-		for _, v := range Make(in) {
-			if v.Name == "NCCL_SOCKET_IFNAME" {
-				set = v.Value
-			}
-		}
+		set := planned(in, "NCCL_SOCKET_IFNAME")
 		if set != want {
 			t.Errorf("home %v: sets %q, want %q", home, set, want)
 		}

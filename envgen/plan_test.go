@@ -10,6 +10,16 @@ import (
 	"launch/internal/setting"
 )
 
+// planned returns the value that the plan gives a variable; "": it sets none.
+func planned(in Input, name string) string {
+	for _, v := range Make(in) {
+		if v.Name == name {
+			return v.Value
+		}
+	}
+	return ""
+}
+
 // brief is a plan as name=value, with the user's value after it if it won.
 func brief(p Plan) []string {
 	var out []string

@@ -18,12 +18,7 @@ func TestUCXGetsAnInterfaceOnlyIfItUsesBridges(t *testing.T) {
 				Addrs: []netip.Prefix{netip.MustParsePrefix("172.17.0.1/16")}},
 		}
 		in.Node.Software.UCX.Version = version
-		got := ""
-		for _, v := range Make(in) {
-			if v.Name == "UCX_NET_DEVICES" {
-				got = v.Value
-			}
-		}
+		got := planned(in, "UCX_NET_DEVICES")
 		if got != want {
 			t.Errorf("UCX %q: UCX_NET_DEVICES=%q, want %q", version, got, want)
 		}

@@ -72,6 +72,9 @@ type (
 	event  = protocol.Event
 )
 
+// StatusText returns an exit status as a shell has it, with the signal that it means: "137 (killed)".
+func StatusText(status int) string { return protocol.StatusText(status) }
+
 // The constants of the protocol; package protocol describes each.
 const (
 	ByArrival, Typed, Scheduled = protocol.ByArrival, protocol.Typed, protocol.Scheduled

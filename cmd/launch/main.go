@@ -33,8 +33,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 // fewThreads is the limit of a user's processes and threads (RLIMIT_NPROC) below which launch uses two cores.
 const fewThreads = 256
 
-// useFewThreads keeps Go from starting a thread for each core where the user may have few: it crashes where it gets
-// none.
+// useFewThreads prevents a thread for each core where the user may have few: Go crashes where it cannot start one.
 func useFewThreads() {
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NPROC, &r) == nil && r.Cur < fewThreads {

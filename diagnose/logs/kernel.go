@@ -21,7 +21,7 @@ var kernelCauses = []cause{
 		says: "the firmware (GSP) of a GPU[ at {pci}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the driver, or " +
 			"the hardware",
 		do: "drain and reboot that node; update driver and firmware, or switch the firmware off " +
-			"(NVreg_EnableGpuFirmware=0) where the driver allows it; if it comes back, replace the GPU",
+			"(NVreg_EnableGpuFirmware=0) where the driver allows it; if it happens again, replace the GPU",
 		need: []string{"dmesg | grep -i nvrm of that node, and its driver's version"},
 		from: "NVIDIA Xid catalog",
 	}, {

@@ -66,7 +66,7 @@ var programCauses = []cause{
 		need: []string{"nvidia-imex-ctl -N and nvidia-smi -q (Fabric) of each node"},
 	}, {
 		id: "log.nccl-algo", grade: family, words: []string{"no algorithm/protocol available"},
-		says: "NCCL of {who} has no algorithm left for a collective: NCCL_ALGO or NCCL_PROTO allow none that fits it",
+		says: "NCCL of {who} has no algorithm left for a collective: NCCL_ALGO and NCCL_PROTO exclude all that fit it",
 		do:   "unset NCCL_ALGO and NCCL_PROTO; where one is needed, name it for its collective: NCCL_ALGO=allreduce:tree",
 		need: []string{"env | grep NCCL_ of each node, and /etc/nccl.conf"},
 		from: "NVIDIA/nccl enqueue.cc",

@@ -109,7 +109,7 @@ func TestTutorialLineIsEnough(t *testing.T) {
 	}
 }
 
-// A rank that an old job has left in the environment is none of this one.
+// A rank that an old job has left in the environment is not used.
 func TestALeftoverRankIsNotUsed(t *testing.T) {
 	typed := func(f *Flags) { f.Store, f.NNodes = flagged("--store", "h0"), flagged("--nnodes", "2") }
 	for _, line := range []string{"torchrun --nnodes 2 train.py", "python train.py"} {

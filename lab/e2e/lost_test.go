@@ -156,7 +156,7 @@ func TestANodeWhoseCommandFailedIsNamedWhereTheOthersStillRun(t *testing.T) {
 	}
 }
 
-// All nodes fail within a second: the others say which was first. SIGTERM to all needs no word.
+// All nodes fail within a second: the others say which was first. Nothing is said of SIGTERM to all.
 func TestWhichNodeFailedFirstIsSaidWhereAllFail(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ name, first, says string }{
@@ -208,21 +208,28 @@ func TestNodesThatAreAllEndedByTermBlameNoOther(t *testing.T) {
 	}
 }
 
-// torchrun ends with 1 where its ranks ended by SIGTERM.
-func TestTorchrunsThatAreAllEndedByTermBlameNoOther(t *testing.T) {
-	c := withTorch(t, 2, programs.AnyTorch(t))
-	script := filepath.Join(t.TempDir(), "sleep.py")
-	text := "import time\nprint('begun', flush=True)\ntime.sleep(60)\n"
+// torchrunsRun starts two nodes whose torchruns have two ranks each. The script prints that it has begun.
+func torchrunsRun(t *testing.T, text string) (c *cluster, nodes []*node) {
+	t.Helper()
+	c = withTorch(t, 2, programs.AnyTorch(t))
+	script := filepath.Join(t.TempDir(), "script.py")
 	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.line = []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "2", script}
 	c.lab.MayLeave("launch-store-*")
-	nodes := []*node{c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")}
+	nodes = []*node{c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")}
 	for _, n := range nodes {
 		n.prints("begun\n")
 	}
-	pause(t, 3*time.Second)   // the companions have found the ranks
+	pause(t, 3*time.Second) // the companions have found the ranks
+	return c, nodes
+}
+
+// torchrun ends with 1 where its ranks ended by SIGTERM.
+func TestTorchrunsThatAreAllEndedByTermBlameNoOther(t *testing.T) {
+	text := "import time\nprint('begun', flush=True)\ntime.sleep(60)\n"
+	_, nodes := torchrunsRun(t, text)
 	for _, n := range nodes { // the command alone, as a scheduler does: its companion is in a session of its own
 		if err := n.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -283,8 +290,7 @@ func TestWithRestartsALostStoreIsWaitedForWithALimit(t *testing.T) {
 
 // torchrun gives the other ranks of a node 30 s to end after one has failed.
 func TestARankThatFailedUnderARunningTorchrunIsNamed(t *testing.T) {
-	c := withTorch(t, 2, programs.AnyTorch(t))
-	script, fails := filepath.Join(t.TempDir(), "deaf.py"), filepath.Join(t.TempDir(), "fails")
+	fails := filepath.Join(t.TempDir(), "fails")
 	text := fmt.Sprintf(`import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 rank = os.environ["RANK"]
@@ -294,16 +300,7 @@ while True:
         os.kill(os.getpid(), signal.SIGKILL)
     time.sleep(0.1)
 `, fails)
-	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c.line = []string{"torchrun", "--nnodes", "2", "--nproc_per_node", "2", script}
-	c.lab.MayLeave("launch-store-*")
-	nodes := []*node{c.start(0, "--node-rank", "0"), c.start(1, "--node-rank", "1")}
-	for _, n := range nodes {
-		n.prints("begun\n")
-	}
-	pause(t, 3*time.Second) // the companions have found the ranks
+	c, nodes := torchrunsRun(t, text)
 	at := time.Now()
 	end(t, fails)
 	nodes[0].says("rank 1 of this node ended with status 137 at ")

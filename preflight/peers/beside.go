@@ -30,9 +30,15 @@ func closedBeside(posts []Post) bool {
 // ncclLibrary is the library of a Listen whose addresses the plan can leave out.
 const ncclLibrary = "NCCL"
 
-// stays says what a start makes of an address where NCCL waits by its own choice.
-const stays = "nothing: a start with launch sets NCCL_SOCKET_IFNAME to the network of the nodes' addresses\n" +
-	"to use the other network too, open it between the nodes, and give each node its own address there"
+// leftOut returns a finding about an address where a library waits by its own choice, with what a start does where the
+// library is NCCL.
+func leftOut(f finding.Finding, library string) finding.Finding {
+	if library != ncclLibrary {
+		return f
+	}
+	return f.Do("nothing: a start with launch sets NCCL_SOCKET_IFNAME to the network of the nodes' addresses\n" +
+		"to use the other network too, open it between the nodes, and give each node its own address there")
+}
 
 // otherAddress judges calls to the other addresses on which a library waits. It fails only where the
 // user's own setting names the address: a library may not use what it chooses itself.
@@ -50,10 +56,7 @@ func (b blamed) otherAddress(w words) judged {
 		f.Fix = w.fix
 	}
 	if !typed {
-		if library == ncclLibrary {
-			f = f.Do(stays)
-		}
-		return judged{Finding: b.see(f)}
+		return judged{Finding: b.see(leftOut(f, library))}
 	}
 	f.Status = finding.Fail
 	return judged{b.see(f), b.unfit()}
@@ -68,11 +71,8 @@ func (b blamed) largeBeside() judged {
 	if typed {
 		return judged{f, b.unfit()}
 	}
-	if library == ncclLibrary {
-		f = f.Do(stays)
-	}
 	f.Status = finding.Warn
-	return judged{Finding: f}
+	return judged{Finding: leftOut(f, library)}
 }
 
 // waits returns which library waits at the called address, and whether the user's own setting names it.

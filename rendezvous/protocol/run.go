@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -109,14 +110,16 @@ func (b *blamed) add(p Place, what string) {
 // is returns a statement about the node of a place.
 func (p Place) is(what string) string { return fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, what) }
 
-// failure is the statement about a command that ended with a status other than 0. A shell's status of a signal N is
-// 128+N.
-func failure(status int) string {
-	what := fmt.Sprintf("failed: its command ended with %d", status)
+// failure is the statement about a command that ended with a status other than 0.
+func failure(status int) string { return "failed: its command ended with " + StatusText(status) }
+
+// StatusText returns an exit status with the signal that it means, as in "137 (killed)". A shell's status of a signal
+// N is 128+N.
+func StatusText(status int) string {
 	if n := status - 128; n > 0 && n < 32 {
-		what += fmt.Sprintf(" (%s)", syscall.Signal(n))
+		return fmt.Sprintf("%d (%s)", status, syscall.Signal(n))
 	}
-	return what
+	return strconv.Itoa(status)
 }
 
 // waited returns whether the nodes that are gone have had their time to come back.

@@ -17,7 +17,7 @@ import (
 // posts of all nodes in one order, whatever their clocks say.
 const failedRound, leftRound = "failed", "left"
 
-// lastSay is how long a command's end may be held back by the question which rank ended first.
+// lastSay is how long the companion may wait at a command's end until it knows which rank ended first.
 const lastSay = 300 * time.Millisecond
 
 // relatedEnds is how long after the end of a rank that of another may follow from it: NCCL's watchdog waits for 10
@@ -35,14 +35,12 @@ type rankEnd struct {
 
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
 func (e rankEnd) String() string {
-	who, how := "the command", fmt.Sprint(e.Status)
+	who := "the command"
 	if e.Rank >= 0 {
 		who = fmt.Sprintf("rank %d", e.Rank)
 	}
-	if s := syscall.Signal(e.Status - 128); s > 0 && s < 32 {
-		how += fmt.Sprintf(" (%s)", s)
-	}
-	return fmt.Sprintf("%s on %s ended with %s at %s", who, e.Node, how, e.At.Format("15:04:05"))
+	return fmt.Sprintf("%s on %s ended with %s at %s", who, e.Node, rendezvous.StatusText(e.Status),
+		e.At.Format("15:04:05"))
 }
 
 // ends knows which rank of all nodes ended first.
@@ -53,6 +51,7 @@ type ends struct {
 
 // firstEnd is the first post to one of the rounds.
 type firstEnd struct {
+	round string
 	once  sync.Once
 	own   atomic.Int64 // the status that this node has posted
 	heard chan none    // closed once it is known
@@ -63,14 +62,24 @@ type firstEnd struct {
 // newEnds begins to hear of ends of ranks.
 func (p *companion) newEnds(ctx context.Context) *ends {
 	e := &ends{p: p}
-	e.failed.heard, e.left.heard = make(chan none), make(chan none)
-	p.wg.Go(func() { e.failed.hear(ctx, p.session, failedRound) })
-	p.wg.Go(func() { e.left.hear(ctx, p.session, leftRound) })
+	e.failed.round, e.left.round = failedRound, leftRound
+	for _, f := range []*firstEnd{&e.failed, &e.left} {
+		f.heard = make(chan none)
+		p.wg.Go(func() { f.hear(ctx, p.session) })
+	}
 	return e
 }
 
-func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session, round string) {
-	value, err := s.First(ctx, round)
+// of returns the first end of those like one with this status.
+func (e *ends) of(status int) *firstEnd {
+	if status == 0 {
+		return &e.left
+	}
+	return &e.failed
+}
+
+func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session) {
+	value, err := s.First(ctx, f.round)
 	if err == nil && json.Unmarshal(value, &f.end) == nil {
 		// people read the name: it is cleaned where it arrives
 		n := rendezvous.Note{Name: f.end.Node}.Shortened()
@@ -82,14 +91,11 @@ func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session, round string
 
 // post posts that a rank of this node ended; rank is -1 for the command.
 func (e *ends) post(rank, status int) {
-	round, f := failedRound, &e.failed
-	if status == 0 {
-		round, f = leftRound, &e.left
-	}
+	f := e.of(status)
 	f.once.Do(func() {
 		f.own.Store(int64(status))
 		value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now()})
-		e.p.session.Say(round, value)
+		e.p.session.Say(f.round, value)
 	})
 }
 
@@ -123,21 +129,17 @@ func (f *firstEnd) recent() bool { return f.known() && time.Since(f.at) < relate
 
 // over posts how this node's command ended, and waits until it is in order among all ends.
 func (e *ends) over(status int) {
-	f := &e.failed
-	if status == 0 {
-		f = &e.left
-	}
 	e.post(-1, status)
 	select {
-	case <-f.heard:
+	case <-e.of(status).heard:
 	case <-time.After(lastSay):
 	}
 }
 
-// blame prints which rank of another node ended before this node's command failed, unless a word about another node is
-// printed already.
+// blame prints which rank of another node ended before this node's command failed, unless a finding about another node
+// is printed already.
 func (e *ends) blame() {
-	if e.p.told.Load() {
+	if e.p.blamed.Load() {
 		return
 	}
 	switch failed, left := e.before(); {

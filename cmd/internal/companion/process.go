@@ -74,7 +74,7 @@ type companion struct {
 	watcher     *watcher
 	ends        *ends // nil: a single node, or one that starts again
 	doctor      *doctor
-	told        atomic.Bool     // a word about another node is printed
+	blamed      atomic.Bool     // a finding about another node is printed
 	running     context.Context // of the present start, from its go on
 	endRun      context.CancelFunc
 }
@@ -271,7 +271,7 @@ func (p *companion) say(f finding.Finding, note string) {
 
 // tell prints a finding about another node, and ends the command with --fail-fast.
 func (p *companion) tell(f finding.Finding) {
-	p.told.Store(true)
+	p.blamed.Store(true)
 	if !p.spec.FailFast {
 		p.say(f, "")
 		return

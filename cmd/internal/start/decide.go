@@ -31,7 +31,7 @@ const GoRound, checkRound = "go", "check"
 
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
-	s.Input.World.Fast, s.Input.World.Apart, s.Input.World.Home = false, false, false
+	s.reached(peers.Decision{})
 	if err := s.everyone(ctx); err != nil {
 		return err
 	}
@@ -66,8 +66,14 @@ func (s *Start) decide(ctx context.Context) error {
 		return err
 	}
 	// Plan again, for the networks in which all nodes reached each other, and for how their rails reach each other.
-	s.Input.World.Fast, s.Input.World.Apart, s.Input.World.Home = d.Fast, d.Apart, d.Home
+	s.reached(d)
 	return s.plan(s.world(), s.World.Self.Addr)
+}
+
+// reached has the plan follow how the nodes reached each other.
+func (s *Start) reached(d peers.Decision) {
+	w := &s.Input.World
+	w.Fast, w.Apart, w.Home = d.Fast, d.Apart, d.Home
 }
 
 // post returns this node's part of the decision, brief in a start: each node prints its own findings.

@@ -121,10 +121,8 @@ func (s *Start) leaveNote(ctx context.Context, text string, nameless, lacking bo
 	note := rendezvous.Note{Name: self.Name(), Index: self.Index, Text: text, First: len(place.Serve) > 0}
 	var server *rendezvous.Server // which the others wait for
 	switch hosts := note.First && !lacking; {
-	case note.First && lacking: // unless another launch of this machine hosts, there is no store to leave it in
-		ctx, cancel = context.WithTimeout(ctx, hostBudget)
-		defer cancel()
-	case hosts && s.UI.Watched() && !s.noWait(): // somebody reads what fails here, and starts again
+	case note.First && lacking, // no store for the note, unless another launch of this machine hosts one
+		hosts && s.UI.Watched() && !s.noWait(): // a person reads what fails here, and starts again
 		ctx, cancel = context.WithTimeout(ctx, hostBudget)
 		defer cancel()
 	case hosts:

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestAReaderThatHasStoppedStopsNothing: lines that find no room are lost, and come again once somebody reads.
+// TestAReaderThatHasStoppedStopsNothing: lines that find no room are lost, and later ones are printed once the reader
+// goes on.
 func TestAReaderThatHasStoppedStopsNothing(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
