@@ -53,7 +53,7 @@ func (run Run) Script(a Ask) string {
 		add("wait")
 	}
 	// More than a packet, in one write: where long packets from the host get lost, the rest arrives without it.
-	add("say long `printf '%%4000s' x | tr ' ' x`")
+	add("x=xxxxxxxxxx; x=$x$x$x$x; x=$x$x$x$x$x$x$x$x$x$x; say long $x$x$x$x$x$x$x$x$x$x")
 	add(`say clock "` + "`date +%%s.%%N`" + `"`)
 	return b.String()
 }
@@ -77,13 +77,16 @@ func (run Run) environ(env []string) (out []string) {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one
-// write, so that calls in the background do not mix.
-const preamble = `say() { printf '%s\t%s\n' "$1" "$2"; }
-flat() { tr '\n\t\r' '   ' | cut -c1-400; }
+// write, so that calls in the background do not mix. A program that is started costs more than all that a shell does
+// itself: words, which are not quoted, need none to become one line.
+const preamble = `set -f
+say() { printf '%s\t%s\n' "$1" "$2"; }
+words() { k=$1; shift; printf '%s\t%.2000s\n' "$k" "$*"; }
 within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"; fi; }
-launch_hash() { sha256sum < "$1" 2>/dev/null | cut -d' ' -f1; }
+launch_hash() { h=` + "`sha256sum < \"$1\" 2>/dev/null`" + `; h=${h%% *}; }
 launch_binary() {
-	if [ -x "$1" ] && [ "` + "`launch_hash \"$1\"`" + `" = "$2" ]; then say self "$1"; return; fi
+	[ ! -x "$1" ] || launch_hash "$1"
+	if [ -x "$1" ] && [ "$h" = "$2" ]; then say self "$1"; return; fi
 	for z in zstd gzip; do command -v $z >/dev/null 2>&1 && { say unpacks $z; break; }; done
 	for d in "$TMPDIR" /tmp /var/tmp /dev/shm "$HOME"; do
 		[ -n "$d" ] && [ -d "$d" ] && [ -w "$d" ] || continue
@@ -98,11 +101,11 @@ launch_binary() {
 launch_room() (
 	case $1 in /dev/shm) [ -d "$1" ] || exit 0;; esac
 	trap 'exit 1' HUP INT TERM PIPE
-	r=` + "`mktemp \"$1/launch-XXXXXXXXXX\" 2>&1`" + ` || { say room "$1	` + "`printf '%s' \"$r\" | flat`" + `"; exit; }
+	r=` + "`mktemp \"$1/launch-XXXXXXXXXX\" 2>&1`" + ` || { words "room	$1" $r; exit; }
 	f=$r
 	trap 'rm -f "$f"' EXIT
 	r=` + "`dd if=/dev/zero of=\"$f\" bs=65536 count=16 2>&1`" + ` ||
-		say room "$1	` + "`printf '%s\\n' \"$r\" | head -n 1 | flat`" + `"
+		words "room	$1" ` + "`printf '%s\\n' \"$r\" | head -n 1`" + `
 )
 launch_daemon() {
 	p=` + "`command -v \"$1\" 2>/dev/null`" + `
@@ -117,7 +120,7 @@ launch_daemon() {
 	esac
 	for v in $all; do [ -x "$v" ] && break; done
 	[ -x "$v" ] || return
-	say version "` + "`within \"$v\" --version 2>&1 </dev/null | head -n 12 | flat`" + `"
+	words version ` + "`within \"$v\" --version 2>&1 </dev/null`" + `
 }
 launch_program() {
 	p=$1
@@ -125,36 +128,43 @@ launch_program() {
 	if [ ! -e "$p" ]; then say program "$1	missing"; return; fi
 	if [ ! -f "$p" ] || [ ! -x "$p" ]; then say program "$1	denied	$p"; return; fi
 	all=` + "`within ldd \"$p\" 2>/dev/null`" + `
-	mpi=` + "`printf '%s\\n' \"$all\" | grep -o 'lib\\(mpi\\|mpich\\|open-pal\\)[a-z_]*\\.so[.0-9]*' | sort -u | flat`" + `
-	lost=` + "`printf '%s\\n' \"$all\" | grep 'not found' | head -n 4 | sed 's/ *=>.*//' | flat`" + `
-	say program "$1	found	$p	` + "`launch_hash \"$p\"`" + `	$mpi	$lost"
+	mpi=
+	for w in $all; do case ${w##*/} in libmpi*.so*|libopen-pal*.so*) mpi="$mpi ${w##*/}";; esac; done
+	lost=
+	case $all in *'not found'*)
+		lost=` + "`printf '%s\\n' \"$all\" | grep 'not found' | head -n 4 | sed 's/ *=>.*//'`" + `;;
+	esac
+	launch_hash "$p"
+	words "program	$1	found	$p	$h	$mpi" $lost
 }
 launch_call() {
 	host=$1 port=$2
 	if command -v bash >/dev/null 2>&1; then
 		r=` + "`within bash --norc -c 'exec 3<>\"/dev/tcp/$0/$1\" && printf \"%s\\n\" \"$LAUNCH_CALL\" >&3 " +
-	"&& IFS= read -r -t 3 x <&3 && echo \"$x\"' \"$host\" \"$port\" 2>&1 | flat`" + `
+	"&& IFS= read -r -t 3 x <&3 && echo \"$x\"' \"$host\" \"$port\" 2>&1`" + `
 	elif command -v python3 >/dev/null 2>&1; then
 		r=` + "`within python3 -c 'import os,socket,sys\ns=socket.create_connection((sys.argv[1],int(sys.argv[2])),4)\n" +
 	"s.sendall((os.environ[\"LAUNCH_CALL\"]+\"\\n\").encode())\nprint(s.recv(200).decode())' \"$host\" \"$port\" 2>&1 " +
-	"| tail -n 1 | flat`" + `
+	"| tail -n 1`" + `
 	else
 		r=none
 	fi
-	say call "$host	$r"
+	words "call	$host" $r
 }
 LC_ALL=C; export LC_ALL
 say path "$PATH"
 say library_path "$LD_LIBRARY_PATH"
-say host "` + "`uname -n`" + `"
-say arch "` + "`uname -m`" + `"
-say machine "` + "`cat /proc/sys/kernel/random/boot_id 2>/dev/null` " +
-	"`readlink /proc/self/ns/net /proc/self/ns/uts 2>/dev/null | flat`" + `"
+set -- ` + "`uname -n -m`" + `
+say host "$1"
+say arch "$2"
+boot=
+[ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot < /proc/sys/kernel/random/boot_id
+words machine $boot ` + "`readlink /proc/self/ns/net /proc/self/ns/uts 2>/dev/null`" + `
 say memlock "` + "`ulimit -l 2>/dev/null`" + `"
 say nofile "` + "`ulimit -n 2>/dev/null`" + `"
 say cores "` + "`nproc 2>/dev/null`" + `"
-say rdma "` + "`ls /sys/class/infiniband 2>/dev/null | flat`" + `"
-say addresses "` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
-	"echo \"$name $addr\"; done | flat`" + `"
+words rdma ` + "`ls /sys/class/infiniband 2>/dev/null`" + `
+words addresses ` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
+	"echo \"$name $addr\"; done`" + `
 launch_room "${TMPDIR:-/tmp}"
 launch_room /dev/shm`

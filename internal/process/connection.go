@@ -6,6 +6,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,30 +38,50 @@ func (c Connection) Unanswered() uint64 {
 	return max(c.Sent, acked) - acked
 }
 
-// Connections returns the connections of a process of this network namespace. It reads the table of all sockets, which
-// takes some milliseconds where the kernel's is large.
-func Connections(pid int) (out []Connection) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	own := map[string]bool{}
-	files, _ := os.ReadDir(dir + "/fd")
+// Table is the table of all established connections of this network namespace. To read it takes some milliseconds
+// where the kernel's is large, so that who asks for many processes shares one. The zero Table is ready for use.
+type Table struct {
+	mu   sync.Mutex
+	read time.Time
+	all  map[string]socket // by inode
+}
+
+// tableAge is how old a table may be: a connection that is not in it yet is asked for again.
+const tableAge = 500 * time.Millisecond
+
+// Connections returns the connections of a process.
+func (t *Table) Connections(pid int) (out []Connection) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+	files, _ := os.ReadDir(dir)
 	for _, f := range files {
-		to, _ := os.Readlink(dir + "/fd/" + f.Name())
-		if inode, ok := strings.CutPrefix(to, "socket:["); ok {
-			own[strings.TrimSuffix(inode, "]")] = true
+		to, _ := os.Readlink(dir + f.Name())
+		inode, is := strings.CutPrefix(to, "socket:[")
+		if !is {
+			continue
 		}
-	}
-	if len(own) == 0 {
-		return nil
-	}
-	_ = sockets(os.DirFS(dir), tcpEstablished, func(s socket) bool {
-		if own[s.inode] {
+		if s, ok := t.at(strings.TrimSuffix(inode, "]")); ok {
 			if c, ok := (Connection{Local: s.local, Remote: s.remote}).Again(); ok {
 				out = append(out, c)
 			}
 		}
-		return true
-	})
+	}
 	return out
+}
+
+// at returns the established connection that has an inode.
+func (t *Table) at(inode string) (s socket, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.read) > tableAge {
+		t.all = map[string]socket{}
+		_ = sockets(os.DirFS("/proc/self"), tcpEstablished, func(s socket) bool {
+			t.all[s.inode] = s
+			return true
+		})
+		t.read = time.Now()
+	}
+	s, ok = t.all[inode]
+	return s, ok
 }
 
 // Again asks the kernel for a connection, by its ends; false: it is not there, or ends.

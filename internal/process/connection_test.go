@@ -29,7 +29,7 @@ func TestConnectionsOfThisProcess(t *testing.T) {
 		}
 	}
 	for until := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		for _, got := range Connections(os.Getpid()) {
+		for _, got := range new(Table).Connections(os.Getpid()) {
 			if got.Remote == ends(t, l.Addr()) && got.Received == 5 && got.Unanswered() == 0 && got.Unread == 5 {
 				if got.Held == 0 || got.Gap() || got.MSS == 0 || got.Sent != 5 {
 					t.Errorf("%+v", got)
@@ -45,7 +45,7 @@ func TestConnectionsOfThisProcess(t *testing.T) {
 			}
 		}
 		if time.Now().After(until) {
-			t.Fatalf("not seen: %+v", Connections(os.Getpid()))
+			t.Fatalf("not seen: %+v", new(Table).Connections(os.Getpid()))
 		}
 	}
 }

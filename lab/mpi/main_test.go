@@ -22,6 +22,7 @@ var asked []string
 const (
 	plainSide  = "plain"
 	launchSide = "launch"
+	checkSide  = "launch check --" // the line is not started
 )
 
 func TestMain(m *testing.M) {

@@ -58,9 +58,13 @@ func (tr *trial) runUntil(ctx context.Context, side string) outcome {
 	tr.t.Helper()
 	head := tr.Hosts[0]
 	line := tr.line
-	if side == launchSide {
+	switch side {
+	case launchSide:
 		head.Install(tools.launch, "launch")
 		line = append([]string{"launch"}, line...)
+	case checkSide:
+		head.Install(tools.launch, "launch")
+		line = append([]string{"launch", "check", "--"}, line...)
 	}
 	cmd := head.As(ctx, tr.user, line...)
 	cmd.Env = append(cmd.Env, tr.env...)

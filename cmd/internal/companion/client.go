@@ -56,7 +56,11 @@ type Client struct {
 // Start starts the companion and waits until it has the store, the port and
 // the side channel. It calls onEvent for each event, from one goroutine.
 func Start(ctx context.Context, spec Spec, onEvent func(rendezvous.Event)) (*Client, error) {
-	conn, err := spawn(sign(spec.Job, spec.Endpoints))
+	open := func() (io.ReadWriteCloser, error) { return spawn(sign(spec.Job, spec.Endpoints)) }
+	if spec.Brief && len(spec.Serve) == 0 {
+		open = inside
+	}
+	conn, err := open()
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,9 @@
 // store on the store host, and the port for the job's own store. It decides nothing, and ends
 // within a second of the command.
 //
-// Client is launch's side; Main is the process. launch calls the methods of the
-// companion by JSON-RPC over a socket pair, which ends with the handoff.
+// Client is launch's side; Main is the process. A check of nodes, which becomes no command, has its companion inside
+// if it hosts no store. launch calls the methods of the companion by JSON-RPC over a socket pair or pipe, which ends
+// with the handoff.
 package companion
 
 import (
@@ -31,6 +32,8 @@ type Spec struct {
 	// Serve is where to host the store; empty: another node does. If this job's own store has the
 	// port already (a second node on one machine), the companion connects instead.
 	Serve []netip.AddrPort `json:"serve,omitempty"`
+	// Brief says that launch becomes no command. If it also hosts no store, the companion needs no process of its own.
+	Brief bool `json:"-"`
 	// Budget bounds the wait for the store to answer.
 	Budget time.Duration `json:"budget"`
 

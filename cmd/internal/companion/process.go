@@ -43,13 +43,14 @@ const (
 	statusBudget = 100 * time.Millisecond
 )
 
-// companion is the process itself. Its exported methods are launch's calls.
+// companion is the process itself, or inside launch. Its exported methods are launch's calls.
 type companion struct {
-	ctx   context.Context
-	print Print
-	busy  sync.RWMutex   // read-locked by each call
-	wg    sync.WaitGroup // what calls leave running
-	news  chan news
+	ctx    context.Context
+	cancel context.CancelFunc
+	print  Print
+	busy   sync.RWMutex   // read-locked by each call
+	wg     sync.WaitGroup // what calls leave running
+	news   chan news
 
 	handedOff chan none   // closed when launch is about to become the command
 	leave     chan string // why launch leaves
@@ -88,25 +89,20 @@ func Main(print Print) child.Func {
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
 		// The store's files are its own; the command's umask may forbid even that.
 		unix.Umask(0o077)
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		_ = unix.SetNonblock(fdSocket, true)
-		p := &companion{ctx: ctx, print: print, launch: process.Held("self", fdLaunch), news: make(chan news),
-			handedOff: make(chan none), leave: make(chan string, 1), broken: make(chan error, 1)}
+		p, err := serve(ctx, os.NewFile(fdSocket, "launch"), print, process.Held("self", fdLaunch))
+		if err != nil {
+			return err
+		}
 		term := make(chan os.Signal, 1)
 		signal.Notify(term, unix.SIGTERM)
 		ended := make(chan error, 1)
 		stat, _ := os.Open(fmt.Sprintf("/proc/%d/stat", p.launch))
 		go func() {
-			err := handoff.Wait(ctx, os.NewFile(fdLaunch, "launch"))
+			err := handoff.Wait(p.ctx, os.NewFile(fdLaunch, "launch"))
 			p.status, p.statusKnown = handoff.ZombieStatus(stat)
 			ended <- err
 		}()
-		server := rpc.NewServer()
-		if err := server.RegisterName(service, p); err != nil {
-			return err
-		}
-		go server.ServeCodec(jsonrpc.NewServerCodec(os.NewFile(fdSocket, "launch")))
 
 		why := p.wait(ended, term)
 		// First close stderr: who reads the command's output through a pipe waits for the last writer.
@@ -114,19 +110,52 @@ func Main(print Print) child.Func {
 		if p.ends != nil && p.statusKnown && p.status == 0 {
 			p.ends.over(0)
 		}
-		cancel()
-		idle := make(chan none)
-		go func() { p.busy.Lock(); p.wg.Wait(); close(idle) }()
-		select {
-		case <-idle:
-		case <-time.After(clearBudget):
-		}
-		p.clear(why)
+		p.end(why)
 		if p.command.Load() != 0 && why == launchEnded {
 			p.endOrphans()
 		}
 		return nil
 	}
+}
+
+// serve answers launch's calls over a connection; launch is its PID.
+func serve(ctx context.Context, conn io.ReadWriteCloser, print Print, launch int) (*companion, error) {
+	p := &companion{print: print, launch: launch, news: make(chan news), handedOff: make(chan none),
+		leave: make(chan string, 1), broken: make(chan error, 1)}
+	p.ctx, p.cancel = context.WithCancel(ctx)
+	server := rpc.NewServer()
+	if err := server.RegisterName(service, p); err != nil {
+		return nil, err
+	}
+	go server.ServeCodec(jsonrpc.NewServerCodec(conn))
+	return p, nil
+}
+
+// inside starts a companion that is a part of this process, and returns launch's end of their connection. It ends when
+// launch leaves.
+func inside() (io.ReadWriteCloser, error) {
+	mine, theirs := net.Pipe()
+	p, err := serve(context.Background(), theirs, nil, os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		p.end(p.wait(nil, nil))
+		theirs.Close()
+	}()
+	return mine, nil
+}
+
+// end ends what runs, and takes leave.
+func (p *companion) end(why string) {
+	p.cancel()
+	idle := make(chan none)
+	go func() { p.busy.Lock(); p.wg.Wait(); close(idle) }()
+	select {
+	case <-idle:
+	case <-time.After(clearBudget):
+	}
+	p.clear(why)
 }
 
 // launchEnded is why a node leaves whose launch has ended and gave no reason.
@@ -309,43 +338,6 @@ func (p *companion) endCommand() {
 	}
 	_ = handoff.Signal(fdLaunch, unix.SIGKILL)
 }
-
-// StopGrace is how long a command may take to end before it is killed: torchrun gives its workers 30 s
-// (its agent's shutdown timeout).
-const StopGrace = 35 * time.Second
-
-// Mark returns the variable by which a companion finds what launch, as the parent, has started: orphans
-// of a killed launch have no other sign.
-func Mark(id string) string { return "LAUNCH_PARENT=" + id }
-
-// endOrphans ends what a killed launch had started. The command itself has SIGTERM already; what it
-// leaves gets SIGTERM, and after a grace SIGKILL.
-func (p *companion) endOrphans() {
-	if server := p.server.Load(); server != nil {
-		server.Close() // the next run needs its port
-	}
-	warned := map[int]bool{int(p.command.Load()): true}
-	grace := time.Now().Add(StopGrace)
-	for left := p.started(); len(left) > 0 && time.Since(grace) < KillGrace; left = p.started() {
-		for pid, parent := range left {
-			_, child := left[parent]
-			switch {
-			case time.Now().After(grace):
-				_ = unix.Kill(pid, unix.SIGKILL)
-			case !child && !warned[pid]:
-				warned[pid] = true
-				_ = unix.Kill(pid, unix.SIGTERM)
-			}
-		}
-		time.Sleep(orphanPoll)
-	}
-}
-
-// orphanPoll is the pause between two looks for orphans.
-const orphanPoll = 100 * time.Millisecond
-
-// started returns what launch has started as the parent, and the parent of each.
-func (p *companion) started() map[int]int { return process.Having(Mark(p.spec.Self.ID)) }
 
 // adrift returns what cuts this node off from the others: its interface has no link, or its address is gone; else "".
 func (p *companion) adrift() string {

@@ -32,12 +32,15 @@ type losses struct {
 	gaps     int                  // looks that found this gap
 }
 
+// established is what the looks of all sessions share.
+var established process.Table
+
 // look returns how long packets get lost, or nil: a long segment has no answer, or data waits for one before it,
 // while a new connection to the same port is answered. An agent that connects through another process has no
 // connection of its own.
 func (l *losses) look(ctx context.Context, pid int) *Loss {
 	if l.known = again(l.known); len(l.known) == 0 {
-		l.known = process.Connections(pid)
+		l.known = established.Connections(pid)
 	}
 	for _, c := range l.known {
 		size := min(c.Unanswered(), uint64(c.MSS))

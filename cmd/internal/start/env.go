@@ -35,10 +35,7 @@ func (s *Start) format(context.Context) error {
 
 // printEnv prints the plan of this node, or the reasons for it.
 func (s *Start) printEnv(ctx context.Context) error {
-	in := s.Input
-	if len(s.argv) == 0 {
-		in.Torch = true
-	}
+	in := s.asked()
 	if s.Job.Several() && s.Machine != nil {
 		a, err := s.recordedAddr()
 		if err != nil {
@@ -61,6 +58,13 @@ func (s *Start) printEnv(ctx context.Context) error {
 	return s.printPlan(in)
 }
 
+// asked returns what a plan is made of; without a command it is that of a torch.
+func (s *Start) asked() envgen.Input {
+	in := s.Input
+	in.Torch = in.Torch || len(s.argv) == 0
+	return in
+}
+
 func (s *Start) printPlan(in envgen.Input) error {
 	j := s.Job
 	plan := envgen.Make(in)
@@ -72,13 +76,7 @@ func (s *Start) printPlan(in envgen.Input) error {
 		}
 	}
 	if s.UI.JSON() {
-		for _, v := range plan {
-			s.UI.Emit(true, "var", v)
-		}
-		s.UI.Emit(true, "plan", struct {
-			Vars int    `json:"vars"`
-			Why  string `json:"why,omitempty"`
-		}{len(plan), why})
+		s.emitPlan(plan, why)
 		return nil
 	}
 	format := s.Opt.Format
@@ -101,6 +99,16 @@ func (s *Start) printPlan(in envgen.Input) error {
 		s.UI.Note("nothing to set: %s", why)
 	}
 	return nil
+}
+
+func (s *Start) emitPlan(plan envgen.Plan, why string) {
+	for _, v := range plan {
+		s.UI.Emit(true, "var", v)
+	}
+	s.UI.Emit(true, "plan", struct {
+		Vars int    `json:"vars"`
+		Why  string `json:"why,omitempty"`
+	}{len(plan), why})
 }
 
 // perNode returns the variables that mpirun must not carry to other nodes.

@@ -161,14 +161,10 @@ func (s *Start) benches() bool { return s.Opt.Bench == benchShort || s.Opt.Bench
 // checkScript returns what a member's shell runs. The token is on no command line.
 func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) string {
 	o := s.Opt
-	var place []string
+	words := []string{m.program, "check", "--json"}
 	if n > 1 {
-		place = []string{"--store", "https://" + net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes", strconv.Itoa(n),
-			"--node-rank", strconv.Itoa(rank), "--job", hostsJob}
-	}
-	words := slices.Concat([]string{m.program, "check", "--json"}, place)
-	if n > 1 {
-		words = append(words, "--join-timeout", meetBudget.String())
+		words = append(words, "--store", "https://"+net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes",
+			strconv.Itoa(n), "--node-rank", strconv.Itoa(rank), "--job", hostsJob, "--join-timeout", meetBudget.String())
 	}
 	if n > 1 && s.benches() {
 		words = append(words, "--bench", o.Bench)
@@ -193,13 +189,8 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 		name, value, _ := strings.Cut(kv, "=")
 		script += "export " + name + "=" + remote.Quote(value) + "\n"
 	}
-	script += "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" +
+	return script + "LAUNCH_TOKEN=" + string(token) + "; export LAUNCH_TOKEN\n" +
 		remote.Await + " " + quoted(words) + " 2>&1\n"
-	if n > 1 && s.Subcommand == "" { // what the host would set
-		env := slices.Concat([]string{m.program, "env", "--json"}, place)
-		script += remote.Await + " " + quoted(env) + " 2>/dev/null\n"
-	}
-	return script
 }
 
 func quoted(words []string) string { return strings.Join(finding.Map(words, remote.Quote), " ") }

@@ -21,7 +21,7 @@ type copies map[string]func() ([]byte, error)
 func newCopies() copies {
 	all := copies{
 		"zstd": compressed(func(w io.Writer) (io.WriteCloser, error) {
-			return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest))
+			return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false)) // the agent has sums
 		}),
 		"gzip": compressed(func(w io.Writer) (io.WriteCloser, error) {
 			return gzip.NewWriterLevel(w, gzip.BestSpeed)

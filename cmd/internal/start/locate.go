@@ -145,7 +145,7 @@ func (s *Start) register(ctx context.Context) error {
 	s.wait.claimed = func() { s.UI.Findings(s.claimed(place.Addr), false) }
 	spec := companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
-		Serve:  place.Serve,
+		Serve: place.Serve, Brief: s.Subcommand == "check" && !s.benches(), // a bench needs all of a process
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: s.listenAt(place), Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
 		About:    calls.About(s.Node, place.Addr),

@@ -9,6 +9,7 @@ import (
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/ui"
+	"launch/envgen"
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -72,6 +73,11 @@ func (s *Start) checkTogether(ctx context.Context) error {
 	}
 	s.part(ctx)
 	s.leave("its check is over")
+	if s.UI.JSON() { // the head of an mpirun line starts no second launch on each host for it
+		in := s.asked()
+		in.World.Addr = s.World.Self.Addr
+		s.emitPlan(envgen.Make(in), "")
+	}
 	c := s.checked(*s.decision.Survey)
 	c.Self, c.Job, c.Report = s.World.Rank, ui.Identity(s.Job), s.decision.All()
 	if s.measured != nil {
