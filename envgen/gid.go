@@ -150,6 +150,7 @@ func (v *view) gid(prefix string, dynamic bool) gidPlan {
 	for i, p := range rails {
 		g.seen = append(g.seen, gidSeen(p, now.of(p.Port)), gidSeen(p, want[i]))
 	}
+	g.seen = slices.Compact(g.seen) // a rail whose choice is right
 	for _, try := range v.gidTries(prefix, dynamic, now, rails, want) {
 		if wrong(try.gidChoice) < 0 {
 			g.set = try.set
@@ -266,7 +267,7 @@ const dynamicSince = "2.21"
 // for NCCL or NVSHMEM, which copied the algorithm.
 func gidRules() []rule {
 	used := func(v *view) bool { return v.gpus() && v.head() }
-	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", span{since: dynamicSince}.holds(v.nccl)) }
+	plan := func(v *view) gidPlan { return v.gid("NCCL_IB_", v.dynamic()) }
 	return gidVars("NCCL_IB_", setting.NCCL, "NCCL src/transport/net_ib/connect.cc", used, plan)
 }
 
@@ -308,3 +309,37 @@ func gidVars(prefix, library, source string, used func(*view) bool, plan func(*v
 	}
 	return out
 }
+
+// lackGID finds rails of which NCCL would take a wrong entry whatever is set, such as one of another pod.
+func lackGID(v *view) finding.Finding {
+	rails, entries := v.gidTable()
+	g, now := v.gid("NCCL_IB_", v.dynamic()), v.gidNow("NCCL_IB_", v.dynamic())
+	if !v.gpus() || v.Mpirun || v.has("NCCL_IB_"+gidIndex) || len(g.set) > 0 || len(g.seen) == 0 {
+		return none()
+	}
+	var good, bad []hcaPort
+	used := v.chosen(v.value("NCCL_IB_HCA"))
+	for i, p := range rails {
+		switch {
+		case now.of(p.Port) == entries[i]:
+			good = append(good, p)
+		case slices.ContainsFunc(used, func(u hcaPort) bool { return u.String() == p.String() }):
+			bad = append(bad, p)
+		}
+	}
+	if len(bad) == 0 {
+		return none()
+	}
+	fix := "give the interfaces of the rails addresses in one subnet, which NCCL_IB_ADDR_RANGE can name"
+	if len(good) > 0 {
+		fix = fmt.Sprintf("export NCCL_IB_HCA==%s   # the %d of %d HCAs of which NCCL takes the right entry\n%s",
+			portList(good), len(good), len(rails), fix)
+	}
+	f := finding.Warnf("NCCL %s; no setting gives all rails the right entry", g.why).
+		Breaking("the connections of that rail fail, or their packets are lost").Do("%s", fix)
+	f.Seen = g.seen
+	return f
+}
+
+// dynamic reports whether NCCL chooses the entry on its own.
+func (v *view) dynamic() bool { return span{since: dynamicSince}.holds(v.nccl) }

@@ -158,20 +158,25 @@ func lintObsolete(_ *view, d setting.Decided) finding.Finding {
 	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since)
 }
 
-// lackRule is one way in which a missing setting loses the fabric. Only a vendor's
-// files have the setting, so the plan cannot.
+// lackRule is one way in which a missing setting loses the fabric, and which the plan cannot set: only a vendor's
+// files have it, or there is none.
 type lackRule struct {
 	id   string
+	name string // of the setting
 	what string // what is missing, for docs/env.md
 	look func(*view) finding.Finding
 }
 
 func lackRules() []lackRule {
 	return []lackRule{
-		{id: "env.plugin", look: lackPlugin,
+		{id: "env.plugin", name: "NCCL_NET", look: lackPlugin,
 			what: "the fabric is EFA or Slingshot, but NCCL finds no plugin for it"},
-		{id: "env.vendor-script", look: lackScript,
+		{id: "env.vendor-script", name: "NCCL_NET", look: lackScript,
 			what: "a machine of Google has the settings of its network module in a script, but none is set"},
+		{id: "env.partition", name: "NCCL_IB_PKEY", look: lackPartition,
+			what: "the rails are no full members of one InfiniBand partition at the same index"},
+		{id: "env.gid", name: "NCCL_IB_GID_INDEX", look: lackGID,
+			what: "the right GID entries of the rails differ, and no setting makes NCCL use all of them"},
 	}
 }
 

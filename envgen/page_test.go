@@ -62,7 +62,7 @@ func page() []byte {
 		row(&b, "`"+r.id+"`", "`"+strings.Join(r.names, "` `")+"`", cmp.Or(r.what, "it "+r.is))
 	}
 	for _, r := range lackRules() {
-		row(&b, "`"+r.id+"`", "`NCCL_NET`, which is not set", r.what)
+		row(&b, "`"+r.id+"`", "`"+r.name+"`, which is not set", r.what)
 	}
 	b.WriteString("\n## Variables that have to be equal on all nodes\n\n")
 	for _, name := range constants() {

@@ -3,10 +3,8 @@ package envgen
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/finding"
@@ -32,8 +30,9 @@ func fabricRules() []rule {
 		name: "NCCL_IB_PKEY", scope: setting.Node, source: "NCCL src/transport/net_ib/connect.cc",
 		alone: "uses entry 0 of the partition table",
 		when:  "entry 0 is a limited membership and another entry a full one: limited members cannot reach each other",
-		value: "the index of the first full membership, if it is the same on all HCAs",
-		used:  nccl, want: (*view).wantPKey, rails: true,
+		value: "the index of a full membership, if it is the same on all HCAs; of several, the one whose IPoIB interface " +
+			"has an address",
+		used: nccl, want: (*view).wantPKey, rails: true,
 	}, {
 		name: "NCCL_CROSS_NIC", scope: setting.Job, source: "NCCL src/graph/search.cc, docs/userguide/source/env.rst",
 		alone: "prefers the same rail on both nodes, and takes another one where that promises more speed",
@@ -169,36 +168,6 @@ func vendorModules() []string {
 func (v *view) sameHCAs(value string) bool {
 	return portList(v.chosen(value)) == portList(v.rails())
 }
-
-// wantPKey is for the partition table: a key's highest bit is full membership (IBTA
-// 10.9.3). A first entry that is not set is not a full membership either.
-func (v *view) wantPKey() want {
-	index, seen := -1, []finding.Seen(nil)
-	for _, p := range v.rails() {
-		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && fullMember(p.PKeys[0]) {
-			return right("entry 0 of the partition table is a full membership, or unknown")
-		}
-		i := slices.IndexFunc(p.PKeys, fullMember)
-		if i < 0 || index >= 0 && p.PKeys[i].Index != index {
-			return right("no entry of the partition table is a full membership on all HCAs")
-		}
-		index = p.PKeys[i].Index
-		seen = append(seen, p.pkeysSeen())
-	}
-	if index < 0 {
-		return right("there is no InfiniBand here")
-	}
-	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership",
-		because: "entry " + strconv.Itoa(index) + " is one", seen: seen}
-}
-
-func (p hcaPort) pkeysSeen() finding.Seen {
-	words := finding.Map(p.PKeys, func(k fabric.PKey) string { return fmt.Sprintf("%d: %s", k.Index, k.Key) })
-	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
-		What: strings.Join(words, ", ")}
-}
-
-func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
 
 // many is the number of nodes above which the timeout of NCCL before 2.23 is too short.
 const many = 64

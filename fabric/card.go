@@ -35,13 +35,16 @@ func (n *Node) readCards(proc fs.FS) {
 	n.note(driver.bad)
 }
 
-// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "".
+// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "". Hygon's count as AMD's:
+// their driver, runtime and RCCL are AMD's.
 func gpuVendor(p PCI) string {
 	display := strings.HasPrefix(p.Class, classDisplay)
 	switch {
 	case p.Vendor == vendorNVIDIA && display:
 		return "nvidia"
 	case p.Vendor == vendorAMD && (display || strings.HasPrefix(p.Class, classAccelerator)):
+		return "amd"
+	case p.Vendor == vendorHygon && (display || strings.HasPrefix(p.Class, classCoprocessor)):
 		return "amd"
 	}
 	return ""

@@ -16,6 +16,7 @@ import (
 const (
 	vendorNVIDIA   = "0x10de"
 	vendorAMD      = "0x1002"
+	vendorHygon    = "0x1d94" // its DCUs run AMD's software
 	VendorMellanox = "0x15b3"
 	VendorCray     = "0x17db"
 	VendorAmazon   = "0x1d0f"
@@ -27,6 +28,7 @@ const (
 	classNetwork      = "0x02"
 	classDisplay      = "0x03"
 	classAccelerator  = "0x12"
+	classCoprocessor  = "0x0b40" // Hygon's DCUs; others of them are displays
 	classOldIB        = "0x0c06" // ConnectX-2 and QLogic use "serial bus"
 	classOldBridge    = "0x0680" // NVSwitch uses "bridge", of another kind
 	pciDevices        = "bus/pci/devices"
@@ -67,6 +69,8 @@ func (p PCI) matters() bool {
 		return strings.HasPrefix(p.Class, classDisplay) || strings.HasPrefix(p.Class, classOldBridge)
 	case p.Vendor == vendorAMD:
 		return strings.HasPrefix(p.Class, classDisplay)
+	case p.Vendor == vendorHygon:
+		return gpuVendor(p) != ""
 	}
 	return p.Vendor == VendorCray
 }

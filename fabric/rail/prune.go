@@ -14,8 +14,8 @@ import (
 // one also needs a clear majority. No port is removed if every GPU has the same number of ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
-	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.guests, v.wayOut, v.northSouth, v.odd,
-		v.far, v.toPeers} {
+	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.limited, v.guests, v.wayOut,
+		v.northSouth, v.odd, v.far, v.toPeers} {
 		out := step(keep)
 		if len(out) == 0 || len(out) == len(keep) {
 			continue
@@ -83,6 +83,29 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 	return out
 }
 
+// limited returns the InfiniBand ports that are no full member of any partition, where others are: limited members
+// cannot reach each other (IBTA 10.9.3). HGX B200 has such ports for NVLink's management.
+func (v *view) limited(all []candidate) (out []ruled) {
+	full := func(c candidate) bool {
+		return slices.ContainsFunc(c.port.PKeys, func(k fabric.PKey) bool {
+			key, err := strconv.ParseUint(k.Key, 0, 16)
+			return err == nil && key&0x8000 != 0
+		})
+	}
+	if !slices.ContainsFunc(all, full) {
+		return nil
+	}
+	for _, c := range all {
+		if c.kind == InfiniBand && len(c.port.PKeys) > 0 && !full(c) {
+			out = append(out, ruled{c, Unusable, "only a limited member of its partitions, and others are full ones", true})
+		}
+	}
+	for i := range out {
+		out[i].sure = 2*len(out) <= len(all)
+	}
+	return out
+}
+
 // twins reports whether two HCAs share one cable: a card with two PCIe links, such as a DGX Spark's, shows
 // each of its ports as the same function at both.
 func twins(a, b fabric.HCA) bool {
@@ -115,7 +138,7 @@ func (v *view) functionOf(vf, pf fabric.HCA) bool {
 	case pf.System != "" && vf.System != "":
 		return pf.System == vf.System
 	}
-	return len(own.Path) == 0 || len(other.Path) == 0 || slices.Equal(own.Path, other.Path)
+	return len(own.Path) > 0 && slices.Equal(own.Path, other.Path)
 }
 
 // wayOut returns the port of the default route, if the GPUs need one less or its network is another.

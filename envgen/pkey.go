@@ -1,0 +1,110 @@
+package envgen
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"launch/fabric"
+	"launch/internal/finding"
+)
+
+// wantPKey is for the partition table: a key's highest bit is full membership (IBTA
+// 10.9.3). A first entry that is not set is not a full membership either.
+func (v *view) wantPKey() want {
+	keys, seen, ok := v.partitions()
+	switch {
+	case len(v.rails()) == 0:
+		return right("there is no InfiniBand here")
+	case !ok:
+		return right("entry 0 of the partition table is a full membership, or unknown")
+	}
+	index, why := partition(keys, v.ipoib)
+	if index < 0 {
+		return right("no entry of the partition table is a full membership on all HCAs")
+	}
+	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership",
+		because: "entry " + strconv.Itoa(index) + why, seen: seen}
+}
+
+// lackPartition finds rails that have no partition in common, as limited members of that of entry 0.
+func lackPartition(v *view) finding.Finding {
+	keys, seen, ok := v.partitions()
+	if !ok || !v.gpus() || v.Mpirun || v.has("NCCL_IB_PKEY") {
+		return none()
+	}
+	if index, _ := partition(keys, v.ipoib); index >= 0 {
+		return none()
+	}
+	f := finding.Warnf("entry 0 of the partition table is no full membership, and no other index is one of the same " +
+		"partition on all rails").
+		Breaking("ports that are limited members cannot reach each other: NCCL's connections time out").
+		Do("ask the fabric's administrator for a full membership of one partition, at the same index on all ports")
+	f.Seen = seen
+	return f
+}
+
+// partitions returns, by the indexes that are a full membership on all rails, the key on each rail; false: entry 0 is
+// a full one on a rail, or a table is unknown.
+func (v *view) partitions() (keys map[int][]int, seen []finding.Seen, ok bool) {
+	for _, p := range v.rails() {
+		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && fullMember(p.PKeys[0]) {
+			return nil, nil, false
+		}
+		own := map[int][]int{}
+		for _, k := range p.PKeys {
+			if before, on := keys[k.Index]; fullMember(k) && (on || keys == nil) {
+				own[k.Index] = append(slices.Clone(before), leadingInt(k.Key, 0))
+			}
+		}
+		keys = own
+		seen = append(seen, p.pkeysSeen())
+	}
+	return keys, seen, keys != nil
+}
+
+// partition returns the entry for the rails, and why; -1: there is none. The partition that the users of this machine
+// have is the one with an IPoIB interface that has an address.
+func partition(keys map[int][]int, ipoib func(key int) (name string, ok bool)) (index int, why string) {
+	all := slices.Sorted(maps.Keys(keys))
+	if len(all) > 1 { // of the same partition on all rails
+		all = slices.DeleteFunc(all, func(i int) bool {
+			return slices.ContainsFunc(keys[i], func(key int) bool { return key != keys[i][0] })
+		})
+	}
+	for _, i := range all {
+		if name, ok := ipoib(keys[i][0]); ok {
+			return i, " is one, and " + name + " has an address in that partition"
+		}
+	}
+	switch len(all) {
+	case 0:
+		return -1, ""
+	case 1:
+		return all[0], " is one"
+	}
+	return all[0], fmt.Sprintf(" is the first of %d (a guess)", len(all))
+}
+
+// ipoib returns the interface with an address that IPoIB has for a partition beside the default one: its name ends
+// with the key (drivers/infiniband/ulp/ipoib/ipoib_vlan.c).
+func (v *view) ipoib(key int) (name string, ok bool) {
+	for _, i := range v.Node.Interfaces {
+		_, suffix, child := strings.Cut(i.Name, ".")
+		of, err := strconv.ParseUint(suffix, 16, 16)
+		if child && err == nil && int(of)&0x7fff == key&0x7fff && i.Kind == "ipoib" && i.Up && len(i.Addrs) > 0 {
+			return i.Name, true
+		}
+	}
+	return "", false
+}
+
+func (p hcaPort) pkeysSeen() finding.Seen {
+	words := finding.Map(p.PKeys, func(k fabric.PKey) string { return fmt.Sprintf("%d: %s", k.Index, k.Key) })
+	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
+		What: strings.Join(words, ", ")}
+}
+
+func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }
