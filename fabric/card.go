@@ -35,8 +35,8 @@ func (n *Node) readCards(proc fs.FS) {
 	n.note(driver.bad)
 }
 
-// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "". Hygon's count as AMD's:
-// their driver, runtime and RCCL are AMD's.
+// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "". Hygon's count as
+// AMD's, whose driver, runtime and RCCL they use.
 func gpuVendor(p PCI) string {
 	display := strings.HasPrefix(p.Class, classDisplay)
 	switch {
