@@ -125,11 +125,24 @@ func hostWrong(v *view, via fabric.Interface, addr netip.Prefix) string {
 			return fmt.Sprintf("would use %s, because this node's host name %s is %s", got.Name, n.Hostname, a)
 		case !addr.Contains(p.Addr()) && addr.Contains(firstAddr(via)):
 			return fmt.Sprintf("would use another subnet, because this node's host name %s is %s", n.Hostname, a)
+		case v.World.Home && a.Unmap() != addr.Addr() && firstAddr(via) == addr.Addr():
+			return fmt.Sprintf("would listen at %s, this node's host name, and the nodes do not all reach each other there", a)
 		}
 		return ""
 	}
 	return fmt.Sprintf("would listen on loopback, because this node does not have %[2]s, its host name %[1]s",
 		n.Hostname, strings.Join(n.HostAddrs, ", "))
+}
+
+// glooHost returns the address of the host name at which Gloo waits, where that is one for other machines.
+func (v *view) glooHost() (netip.Addr, bool) {
+	for _, s := range v.Node.HostAddrs {
+		a, err := netip.ParseAddr(s)
+		if _, _, held := holder(v.Node, a); err == nil && held {
+			return a.Unmap(), a.Unmap().IsGlobalUnicast()
+		}
+	}
+	return netip.Addr{}, false
 }
 
 // firstAddr returns the address that a library takes of an interface: IPv4 before IPv6.
@@ -194,6 +207,11 @@ func Listens(in Input, p Plan) []Listen {
 	if name, typed := v.inForce("GLOO_SOCKET_IFNAME", p); name != "" && name != via.Name {
 		if nic, _ := v.Node.Interface(name); nic.Up {
 			add("Gloo", nic, typed)
+		}
+	}
+	if a, ok := v.glooHost(); ok && v.Torch && !v.gpus() && !v.has("GLOO_SOCKET_IFNAME") {
+		if set, _ := v.inForce("GLOO_SOCKET_IFNAME", p); set == "" && a != v.World.Addr {
+			out = append(out, Listen{Library: "Gloo", Addr: a})
 		}
 	}
 	if fast, slow, ok := v.faster(); ok && !v.World.Fast {

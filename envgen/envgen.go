@@ -23,7 +23,7 @@ type World struct {
 	Addr   netip.Addr     // this node's address, as its peers use it
 	Fast   bool           // all nodes reached each other in their FastNetwork
 	Apart  bool           // each rail reaches the same rail of the other nodes, and no other one
-	Home   bool           // another address where NCCL would wait is not reached by all
+	Home   bool           // another address where NCCL or Gloo would wait is not reached by all
 	Peers  []netip.Addr   // the other nodes' addresses; empty before the rendezvous; of mpirun's hosts, those known
 	Master netip.AddrPort // where the job's own store listens on node rank 0; invalid before the rendezvous
 	Job    string         // the job's id

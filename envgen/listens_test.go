@@ -2,6 +2,7 @@ package envgen
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +46,18 @@ func TestListensAreTheOtherAddressesForThePeers(t *testing.T) {
 			cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
+	}
+	second := node
+	second.GPUs, second.HostAddrs = gpu.Facts{Absent: "none"}, []string{"10.0.0.77"}
+	second.Interfaces = slices.Clone(node.Interfaces)
+	second.Interfaces[0].Addrs = append(slices.Clone(node.Interfaces[0].Addrs), netip.MustParsePrefix("10.0.0.77/24"))
+	in := Input{Node: second, World: world, Torch: true}
+	if got := Listens(in, Make(in)); len(got) != 1 || got[0].Library != "Gloo" || got[0].Addr != at("10.0.0.77") {
+		t.Errorf("the host name is a second address of the interface: got %v", got)
+	}
+	in.World.Home = true // the nodes do not reach each other there
+	if got := Listens(in, Make(in)); len(got) != 0 || !slices.Contains(brief(Make(in)), "GLOO_SOCKET_IFNAME=eth0") {
+		t.Errorf("the same, and it is left out: got %v, %v", got, brief(Make(in)))
 	}
 	if got := Listens(Input{Node: node, World: World{Nodes: 1}, Torch: true}, nil); got != nil {
 		t.Errorf("one node: got %v", got)

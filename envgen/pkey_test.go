@@ -62,7 +62,7 @@ func TestThePartitionOfTheRails(t *testing.T) {
 	}
 }
 
-// Two networks of a pod, whose tables have entries of other pods before its own: no index and no range is right for both.
+// Two networks of a pod, whose tables have entries of other pods before its own: no index and no range fits both.
 func TestNoSettingGivesAllRailsTheRightEntry(t *testing.T) {
 	in := machine(lo, eth0).roce("mlx5_0", "net1", "10.60.1.7/24").roce("mlx5_1", "net2", "10.60.2.7/24").nccl("2.27.5")
 	own := in.Node.HCAs[1].Ports[0].GIDs

@@ -18,31 +18,48 @@ import (
 // noAnswer is the reason of a request whose time ran out.
 const noAnswer = "no answer"
 
+// explained returns why the last try failed: what is at the address, where the try only ran out of time.
+func (s Store) explained(last string) string {
+	if last == "" || last == noAnswer {
+		return s.silence()
+	}
+	return last
+}
+
 // silence returns why a store gives no answer, as one more connection to each endpoint
 // shows it.
 func (s Store) silence() string {
-	ends := make(chan bool) // whether a process that is no store accepts connections there
+	found := make(chan string)
 	hosts := s.hosts()
 	for _, e := range hosts {
-		go func() {
-			c, err := net.DialTimeout("tcp", e, time.Second)
-			if err != nil {
-				ends <- false
-				return
-			}
-			defer c.Close()
-			tls := make(chan bool, 1)
-			go func() { tls <- speaksTLS(e) }()
-			ends <- !plain(c) && !<-tls
-		}()
+		go func() { found <- stranger(e) }()
 	}
 	text := noAnswer
 	for range hosts {
-		if <-ends {
-			text = noAnswer + " of an etcd, but a process accepts connections there"
-		}
+		text = cmp.Or(<-found, text)
 	}
 	return text
+}
+
+// stranger returns what accepts connections at an address and is no store; "": a store, or nothing.
+func stranger(at string) string {
+	c, err := net.DialTimeout("tcp", at, time.Second)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	tls := make(chan bool, 1)
+	go func() { tls <- speaksTLS(at) }()
+	store, said := preface(c)
+	switch {
+	case store || <-tls:
+		return ""
+	case strings.HasPrefix(said, "HTTP/1"):
+		return fmt.Sprintf("no etcd, but an HTTP server answers at %s (%s): a proxy or a portal?", c.RemoteAddr(), said)
+	case said != "":
+		return fmt.Sprintf("no etcd, but another program answers at %s (%s)", c.RemoteAddr(), said)
+	}
+	return fmt.Sprintf("%s of an etcd, but a process accepts connections there (%s)", noAnswer, c.RemoteAddr())
 }
 
 // dial connects to one of the endpoints and closes the connection. It returns why that
@@ -150,15 +167,29 @@ func (s Store) handshake(ctx context.Context, c net.Conn, t *tls.Config) error {
 	return err
 }
 
-// plain returns whether the other end speaks HTTP/2 without TLS: it answers the preface
-// and an empty SETTINGS frame with a SETTINGS frame (RFC 9113, 3.4).
+// plain returns whether the other end speaks HTTP/2 without TLS.
 func plain(c net.Conn) bool {
-	const settings = 4
+	store, _ := preface(c)
+	return store
+}
+
+// maxIntroduction is how much of what a stranger says is shown, in bytes.
+const maxIntroduction = 60
+
+// preface sends HTTP/2's preface and an empty SETTINGS frame, and returns whether the other end answers with a SETTINGS
+// frame (RFC 9113, 3.4); else the first line that it says, if that is text.
+func preface(c net.Conn) (settings bool, said string) {
+	const length, kind, ofSettings = 9, 3, 4
 	_ = c.SetDeadline(time.Now().Add(time.Second))
-	frame := make([]byte, 9)
+	answer := make([]byte, maxIntroduction)
 	_, werr := c.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"))
-	_, rerr := io.ReadFull(c, frame)
-	return werr == nil && rerr == nil && frame[3] == settings
+	n, rerr := io.ReadAtLeast(c, answer, length)
+	line, _, _ := strings.Cut(string(answer[:n]), "\n")
+	line = strings.TrimSpace(line)
+	if strings.ContainsFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) {
+		line = ""
+	}
+	return werr == nil && rerr == nil && answer[kind] == ofSettings, line
 }
 
 // speaksTLS returns whether the listener there speaks TLS.

@@ -116,11 +116,10 @@ func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client
 			return backoff.Permanent(err)
 		}
 		if err != nil && ctx.Err() == nil {
-			why := reason(ctx, err)
-			last = why.Error()
+			last = reason(ctx, err).Error()
 			if soon := s.Later && time.Since(began) < calm; report != nil && !reported[last] && !soon {
-				report(why)
 				reported[last] = true
+				report(errors.New(s.explained(last)))
 			}
 		}
 		return err
@@ -132,10 +131,7 @@ func Connect(ctx context.Context, s Store, report func(error)) (*clientv3.Client
 		if final(err) {
 			return nil, err
 		}
-		if last == "" || last == noAnswer {
-			last = s.silence()
-		}
-		return nil, fmt.Errorf("%w: %s: %s", ErrUnreachable, s, last)
+		return nil, fmt.Errorf("%w: %s: %s", ErrUnreachable, s, s.explained(last))
 	}
 	return c, nil
 }

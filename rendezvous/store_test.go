@@ -47,7 +47,7 @@ func TestConnectSaysThatSomethingElseListens(t *testing.T) {
 	t.Cleanup(web.Close)
 	for _, at := range []string{web.URL, web.Listener.Addr().String()} {
 		_, err := Connect(short(t, time.Second), Store{Endpoints: []string{at}}, nil)
-		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "but a process accepts connections there") {
+		if !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "but an HTTP server answers at 127.0.0.1:") {
 			t.Errorf("%s: got %v", at, err)
 		}
 	}

@@ -68,6 +68,9 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 					opt.Crowd = crowd
 				}
 				made, about, again := call(ctx, c.Node, p, addr, c.Keys, long, opt)
+				if i, has := c.Node.InterfaceOf(addr); has && made.Failed() && addr != w.Self.Addr {
+					made.Own = i.Name
+				}
 				names.check(ctx, p, about)
 				c.Rails.call(ctx, c.Keys, p, about)
 				mu.Lock()

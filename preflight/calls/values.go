@@ -19,6 +19,7 @@ type Call struct {
 	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
 	Err   string            `json:"err,omitempty"`
 	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
+	Own   string            `json:"own,omitempty"`   // the caller's interface that has Addr, where the call failed
 
 	RTT    time.Duration `json:"rtt,omitempty"`
 	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's

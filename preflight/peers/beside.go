@@ -18,26 +18,55 @@ type Listen struct {
 	Than    int        `json:"than,omitempty"`  // the speed of that one, Mb/s
 }
 
-// closedBeside reports whether calls failed to another address where NCCL waits by its own choice. Then each node
+// closedBeside reports whether calls failed to another address where a library waits by its own choice. Then each node
 // leaves such addresses out.
 func closedBeside(posts []Post) bool {
 	return slices.ContainsFunc(edges(posts), func(e edge) bool {
 		library, typed := e.waits()
-		return e.call.Also && !toFast(e) && library == ncclLibrary && !typed && (e.call.Failed() || e.call.Stall != "")
+		return e.call.Also && !toFast(e) && left(library) && !typed && (e.call.Failed() || e.call.Stall != "")
 	})
 }
 
-// ncclLibrary is the library of a Listen whose addresses the plan can leave out.
-const ncclLibrary = "NCCL"
+// unused returns the calls without those to addresses at which no rank waits, and what is said of these: without GPUs
+// torch's ranks exchange data by Gloo, which waits at another address of the node, and the call there got through. At
+// node rank 0's own address the job's store waits.
+func unused(all, also []edge, posts []Post) (rest []edge, out []judged) {
+	var idle []edge
+	for _, e := range all {
+		arrived := func(o edge) bool {
+			library, _ := o.waits()
+			return o.from.Rank == e.from.Rank && o.to.Rank == e.to.Rank && library == glooLibrary && !o.call.Failed()
+		}
+		if e.call.Failed() && e.to.Rank != 0 && !e.to.Loads.GPU && slices.ContainsFunc(also, arrived) {
+			idle = append(idle, e)
+			continue
+		}
+		rest = append(rest, e)
+	}
+	for _, b := range causes(idle, len(posts), func(edge) bool { return true }) {
+		f := finding.Warnf("%s at their own addresses: %s; the data of the job goes to other ones, where Gloo waits",
+			b.what("calls"), wordsOf(b.common(), posts).why).Named("peer.beside").
+			Breaking("programs that use these addresses would wait for each other without end").
+			Do("--addr NETWORK   # the network in which Gloo waits\n%s", openTCP)
+		out = append(out, judged{Finding: b.see(f)})
+	}
+	return rest, out
+}
 
-// leftOut returns a finding about an address where a library waits by its own choice, with what a start does where the
-// library is NCCL.
+// glooLibrary is the library of a Listen that a job without GPUs uses alone.
+const glooLibrary = "Gloo"
+
+// left reports whether the plan can leave out the addresses of a library.
+func left(library string) bool { return library == "NCCL" || library == glooLibrary }
+
+// leftOut returns a finding about an address where a library waits by its own choice, with what a start does then.
 func leftOut(f finding.Finding, library string) finding.Finding {
-	if library != ncclLibrary {
+	if !left(library) {
 		return f
 	}
-	return f.Do("nothing: a start with launch sets NCCL_SOCKET_IFNAME to the network of the nodes' addresses\n" +
-		"to use the other network too, open it between the nodes, and give each node its own address there")
+	return f.Do("nothing: a start with launch sets %s_SOCKET_IFNAME to the network of the nodes' addresses\n"+
+		"to use the other network too, open it between the nodes, and give each node its own address there",
+		strings.ToUpper(library))
 }
 
 // otherAddress judges calls to the other addresses on which a library waits. It fails only where the

@@ -48,6 +48,50 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 	}
 }
 
+// Where Gloo waits at another address, and the calls there get through, the job runs.
+func TestNoRankWaitsAtTheNodesOwnAddress(t *testing.T) {
+	nodes := func(closed int, gpu, beside bool) []Post {
+		all := calling(3, func(_, to int, c *calls.Call) {
+			if to == closed {
+				drop(c)
+			}
+		})
+		for i := range all {
+			all[i].Loads.GPU = gpu
+			all[i].Listens = []Listen{{Library: "Gloo", Addr: netip.MustParseAddr(fmt.Sprintf("10.1.0.%d", i))}}
+			for _, c := range slices.Clone(all[i].Calls) {
+				c.Also, c.Addr, c.Cause = true, fmt.Sprintf("10.1.0.%d:4000", c.To), ""
+				if !beside {
+					drop(&c)
+				}
+				all[i].Calls = append(all[i].Calls, c)
+			}
+		}
+		return all
+	}
+	for _, tt := range []struct {
+		name        string
+		closed      int
+		gpu, beside bool
+		want        finding.Status
+		id          string
+	}{
+		{"of one node", 2, false, true, finding.Warn, "peer.beside"},
+		{"of node rank 0, where the job's store waits", 0, false, true, finding.Fail, "peer.reach"},
+		{"with GPUs NCCL waits there", 2, true, true, finding.Fail, "peer.reach"},
+		{"the other one is closed, too", 2, false, false, finding.Fail, "peer.reach"},
+	} {
+		got := compareCalls(nodes(tt.closed, tt.gpu, tt.beside))
+		if len(got) != 1 || got[0].ID != tt.id || got[0].Status != tt.want ||
+			tt.want == finding.Warn && len(got[0].unfit) > 0 {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+	if d := Decide(nodes(-1, false, false), nil); !d.Home {
+		t.Error("nothing gets through where Gloo waits, and it is not left out")
+	}
+}
+
 func TestAnAddressOfTwoMachinesBesideTheNodesIsNamed(t *testing.T) {
 	all := calling(3, func(int, int, *calls.Call) {})
 	for i := range all {

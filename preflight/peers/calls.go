@@ -69,6 +69,9 @@ func compareCalls(posts []Post) (out []judged) {
 		}
 	}
 	failed := func(e edge) bool { return e.call.Failed() }
+	all, out = ownAddresses(all)
+	all, idle := unused(all, also, posts)
+	out = append(out, idle...)
 	shared := map[string]int{} // findings about an address of several machines, by their text
 	for _, b := range causes(all, len(posts), failed) {
 		w := wordsOf(b.common(), posts)
@@ -81,7 +84,7 @@ func compareCalls(posts []Post) (out []judged) {
 		}
 		out = append(out, judged{b.reach(w), b.unfit()})
 	}
-	if len(out) == 0 { // otherwise the closed path is reported already
+	if len(out) == len(idle) { // otherwise the closed path is reported already
 		for _, b := range causes(also, len(posts), failed) {
 			w := wordsOf(b.common(), posts)
 			if _, known := shared[w.why]; w.several && known {

@@ -68,7 +68,7 @@ type Decision struct {
 	Form     int             `json:"form,omitempty"`     // Form of the launch that decided
 	Fast     bool            `json:"fast,omitempty"`     // all calls in a faster network of all nodes got through
 	Apart    bool            `json:"apart,omitempty"`    // each rail reaches only the same rail of other nodes
-	Home     bool            `json:"home,omitempty"`     // NCCL's data stays in the network of the nodes' addresses
+	Home     bool            `json:"home,omitempty"`     // data stays in the network of the nodes' addresses
 	Unfit    []int           `json:"unfit,omitempty"`    // node ranks that must leave
 	Who      string          `json:"who,omitempty"`      // their names, in words
 	Findings finding.Report  `json:"findings,omitempty"` // between nodes

@@ -232,15 +232,14 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 		if s.Names != nil {
 			p.wg.Go(func() { p.follow(at) })
 		}
-		return rendezvous.Connect(ctx, at, func(err error) {
-			p.event(rendezvous.Event{Kind: rendezvous.Lost, Text: err.Error()})
-		})
+		return rendezvous.Connect(ctx, at, func(err error) { p.event(silent(err)) })
 	}
 	for end := time.Now().Add(sameJobBudget); ; {
 		err := p.host(ctx)
 		if err == nil {
 			at.TLS = p.storeTLS()
-			return rendezvous.Connect(ctx, at, nil)
+			c, err := rendezvous.Connect(ctx, at, func(err error) { p.event(silent(toItself(err))) })
+			return c, toItself(err)
 		}
 		if !errors.Is(err, rendezvous.ErrPortTaken) {
 			return nil, err
@@ -255,6 +254,19 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 			return nil, err // something else has the port
 		}
 	}
+}
+
+// silent is the event of a store that does not answer yet.
+func silent(err error) rendezvous.Event {
+	return rendezvous.Event{Kind: rendezvous.Lost, Text: err.Error()}
+}
+
+// toItself adds to the error of a store that runs in this process what follows from that.
+func toItself(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; this node hosts it, so it does not reach its own address: iptables -S; nft list ruleset", err)
 }
 
 // learner is a client that reads its secret from the store's certificate.
