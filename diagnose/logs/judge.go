@@ -178,7 +178,7 @@ func (f *follower) verdict(group []*event) verdict.Verdict {
 		ranks, nodes = pair(top), nil
 	}
 	v := verdict.Verdict{Cause: top.cause.id, Sure: verdict.Likely, Ranks: ranks, Nodes: nodes, Since: top.time,
-		Says: top.says(name), Do: top.does(name), Seen: quoted(group)}
+		Says: top.says(name), Do: top.fill(top.cause.do, name), Seen: quoted(group)}
 	if top.cause.grade == decisive || top.cause.grade == failed && top.trace {
 		v.Sure = verdict.Certain
 	}
@@ -197,8 +197,9 @@ func pair(e *event) []int {
 func (f *follower) lead(group []*event) Lead {
 	top := group[0]
 	ranks, nodes := whose(group)
-	return Lead{Family: top.cause.id, Says: top.says(who(ranks, nodes, top)), Ranks: ranks, Nodes: nodes,
-		Seen: quoted(group), Need: top.cause.need}
+	name := who(ranks, nodes, top)
+	return Lead{Family: top.cause.id, Says: top.says(name), Ranks: ranks, Nodes: nodes, Seen: quoted(group),
+		Need: finding.Map(top.cause.need, func(n string) string { return top.fill(n, name) })}
 }
 
 func quoted(group []*event) (out []finding.Seen) {

@@ -85,10 +85,10 @@ func (e *event) values(who string) map[string]string {
 	return vals
 }
 
-// does returns what to do about an event; a value that the log lacks stays a word in capitals.
-func (e *event) does(who string) string {
+// fill puts an event's values into what to do or to gather; one that the log lacks stays a word in capitals.
+func (e *event) fill(text, who string) string {
 	vals := e.values(who)
-	return placeholder.ReplaceAllStringFunc(e.cause.do, func(p string) string {
+	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
 		name := p[1 : len(p)-1]
 		return cmp.Or(vals[name], strings.ToUpper(name))
 	})
