@@ -6,11 +6,23 @@ var transportErrors = []string{"Socket timed out", "Zero Bytes", "redential", "U
 // schedulerCauses are errors with which Slurm, Kubernetes or a container engine refuse to start processes.
 var schedulerCauses = []cause{
 	{
-		id: "log.slurm-credential", grade: decisive,
-		words: []string{"Invalid job credential", "Job credential expired", "Credential replayed"},
-		says:  "a node refuses Slurm's credential for the step: munge's keys or the clocks of the nodes differ",
-		do:    "compare date and munge -n | ssh NODE unmunge between the controller and that node; restart munge and slurmd",
-		from:  "slurm, slurmd",
+		id: "log.slurm-credential", grade: family, words: []string{"Credential data mismatch"},
+		says: "a node cannot read Slurm's credential for the step: the versions of Slurm differ, as a rule",
+		do:   "compare slurmd -V of that node with slurmctld -V, and install the same version of Slurm on all nodes",
+		need: []string{"slurmctld -V, and slurmd -V of that node"},
+		from: "slurm, cred/munge",
+	}, {
+		id: "log.slurm-credential", grade: decisive, words: []string{"Job credential expired", "Credential replayed"},
+		says: "a node refuses Slurm's credential for the step: the clocks of the nodes differ, or the start took too long",
+		do:   "compare date between the controller and that node; restart munge and slurmd",
+		from: "slurm, slurmd",
+	}, {
+		id: "log.slurm-credential", grade: family, words: []string{"Invalid job credential"},
+		says: "a node refuses Slurm's credential for the step: munge's keys, the clocks or the versions of Slurm differ",
+		do: "compare date, slurmd -V and munge -n | ssh NODE unmunge between the controller and that node; restart " +
+			"munge and slurmd",
+		need: []string{"slurmd's log of that node: the line before says why", "slurmd -V and date of that node"},
+		from: "slurm, slurmd",
 	}, {
 		id: "log.slurm-network", grade: open,
 		words: []string{"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received"},
