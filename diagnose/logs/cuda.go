@@ -127,6 +127,12 @@ var cudaCauses = []cause{
 		do:    "run nvidia-smi in the job's container on that node",
 		need:  []string{"nvidia-smi in the container of that node"},
 	}, {
+		id: "log.cuda-error", grade: open, words: []string{"shmutils.cc"},
+		form: re(`WARN Cuda failure (?P<why>.+)`),
+		says: "CUDA of {who} does not take the shared memory that NCCL has made for the ranks of a host: {why}",
+		need: []string{"a run with NCCL_SHM_DISABLE=1", "df -h /dev/shm in the container",
+			"the versions of NCCL and the driver"},
+	}, {
 		id: "log.cuda-error", grade: open,
 		words: []string{
 			"Cuda failure", "CUDA error: ", "CUDA failure", "cudaError", "initialization error", "CUDA_ERROR_",

@@ -23,6 +23,7 @@ var facts = []cause{
 		"could not find an executable", "unable to launch the specified application"}, form: re(`(?P<v>unable|could not)`)},
 	{id: "mpi.cuda-note", grade: fact, words: []string{"open the following supporting CUDA libraries"},
 		form: re(`(?P<v>supporting CUDA)`)},
+	{id: "nccl.shm-cuda", grade: fact, words: []string{"shmutils.cc"}, form: re(`WARN (?P<v>Cuda failure)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},

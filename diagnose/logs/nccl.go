@@ -8,15 +8,20 @@ var ncclCauses = []cause{
 	{
 		id: "log.shm-too-small", grade: decisive,
 		words: []string{
-			"posix_fallocate failed", "Error while creating shared memory segment", "vader_segment",
-			"/dev/shm/nccl-", "space for /dev/shm", "shared memory segment",
+			"posix_fallocate failed", "vader_segment", "/dev/shm/nccl-", "space for /dev/shm", "shared memory segment",
 		},
-		form: re(
-			`No space left on device|failed to extend /dev/shm|Error while creating shared memory segment|not enough space`,
-		),
+		form: re(`No space left on device|failed to extend /dev/shm|not enough space`),
 		says: "/dev/shm is full on {where}: NCCL or MPI cannot create its shared memory segments",
 		do:   "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
 		from: "NVIDIA/nccl#342",
+	}, {
+		id: "log.shm-too-small", grade: family, but: "nccl.shm-cuda",
+		words: []string{"Error while creating shared memory segment"},
+		form:  re(`shared memory segment [^,]*$`), // newer ones add their reason
+		says:  "NCCL of {who} cannot create shared memory: /dev/shm is full or too small on {where}, as a rule",
+		do:    "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm)",
+		need:  []string{"df -h /dev/shm in the container while the job runs", "a run with NCCL_DEBUG=INFO"},
+		from:  "NVIDIA/nccl shmutils.cc",
 	}, {
 		id: "log.ulimit-nofile", grade: decisive, words: []string{"Too many open files"},
 		says: "{who} has reached its limit of open files",
