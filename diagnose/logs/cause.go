@@ -57,7 +57,7 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, torchWaits, ncclCauses, rdmaCauses, schedulerCauses, programCauses, batchCauses,
+		torchCauses, torchWaits, ncclCauses, rdmaCauses, podCauses, schedulerCauses, programCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, endCauses,
 		rosterCauses, unknownCauses, facts,
 	} {

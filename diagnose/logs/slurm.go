@@ -158,7 +158,7 @@ var schedulerCauses = []cause{
 	}, {
 		id: "log.container-start", grade: decisive,
 		words: []string{"nvidia-container-cli: ", "OCI runtime create failed", "failed to create containerd task",
-			"CreateContainerConfigError", "CreateContainerError", "RunContainerError"},
+			"CreateContainerError", "RunContainerError"},
 		not:  []string{"version mismatch"},
 		form: re(`nvidia-container-cli: (?P<why>.+)|OCI runtime|containerd task|Error`),
 		says: "the container engine cannot start the container on {where}[: {why}]",
