@@ -111,6 +111,14 @@ var cudaCauses = []cause{
 		says: "a kernel of {who} hit an assertion: an index is out of range, such as a label or a token",
 		do:   "run with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the operation",
 	}, {
+		id: "log.device-assert", grade: decisive, words: []string{"Assertion `", "Device-side assertion `", "Assertion '"},
+		form: re(`: block: \[[^\]]*\], thread: \[[^\]]*\],? Assertion [` + "`'" + `](?P<what>.+)[` + "`'" + `] failed|` +
+			`Device-side assertion [` + "`'" + `](?P<what>.+)[` + "`'" + `] failed`),
+		says: "a kernel of {who} hit an assertion: {what}",
+		do: "as a rule an index is out of range: compare labels, tokens and positions with the number of classes and the " +
+			"size of the vocabulary; or a value is NaN. CUDA_LAUNCH_BLOCKING=1 shows the operation",
+		from: "torch aten/src/ATen/native/cuda",
+	}, {
 		id: "log.cuda-memory-access", grade: family,
 		words: []string{
 			"an illegal memory access was encountered", "misaligned address", "unspecified launch failure",
