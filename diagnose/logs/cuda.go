@@ -42,6 +42,15 @@ var cudaCauses = []cause{
 		says: "the program of {who} was not built for this GPU",
 		do:   "install a build for the GPU's compute capability (nvidia-smi --query-gpu=compute_cap --format=csv)",
 	}, {
+		id: "log.no-kernel-image", grade: family, soft: true,
+		words: []string{"hipErrorNoBinaryForGpu", "Cannot find CO in the bundle",
+			"Unable to find code object for all current"},
+		form: opt(`for ISA: \S*?(?P<isa>gfx\w+)`),
+		says: "the program of {who}, or a library, has no code for this AMD GPU[ ({isa})]",
+		do:   "install a build of torch and ROCm for that GPU: rocminfo | grep gfx",
+		need: []string{"rocminfo | grep gfx, and python -c 'import torch; print(torch.cuda.get_arch_list())'"},
+		from: "ROCm clr hip_fatbin.cpp",
+	}, {
 		id: "log.device-index", grade: family,
 		words: []string{"invalid device ordinal", "device ordinal out of range",
 			"must be less than or equal to the number of visible devices"},
