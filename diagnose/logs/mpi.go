@@ -23,6 +23,14 @@ var mpiCauses = []cause{
 		from: "openssh authfile.c",
 	}, {
 		id: "log.ssh-failure", grade: decisive,
+		words: []string{"no hostkeys available", "Missing privilege separation directory",
+			"Privilege separation user sshd does not exist"},
+		form: re(`(?P<why>no hostkeys available|(?:Missing p|P)rivilege separation [\w /]+)`),
+		says: "sshd of {who} does not start: {why}",
+		do:   "in its image run ssh-keygen -A and mkdir -p /run/sshd; keys that are mounted must be readable (mode 600)",
+		from: "openssh sshd.c",
+	}, {
+		id: "log.ssh-failure", grade: decisive,
 		words: []string{"Permission denied (publickey", "non-zero exit status 255",
 			"ssh exited with exit code 255", "Permission denied, please try again",
 			"ssh_exchange_identification: ", "kex_exchange_identification: "},
