@@ -82,6 +82,13 @@ var programCauses = []cause{
 		do:   "start it with the mpirun of the MPI that it is linked with (ldd), or with srun and the right --mpi",
 		need: []string{"ldd of the program, and mpirun --version"},
 	}, {
+		id: "log.worlds-of-one", grade: family, words: []string{" singletons will be started"},
+		form: re(`(?P<n>\d+) singletons will be started`),
+		says: "each of the {n} processes is a world of its own: srun offers no PMIx, and this MPI has no other PMI",
+		do:   "start it with srun --mpi=pmix (srun --mpi=list shows what there is), or with the mpirun of that MPI",
+		need: []string{"srun --mpi=list"},
+		from: "open-mpi/ompi",
+	}, {
 		id: "log.cumem-host", grade: decisive, words: []string{"transport/shm.cc", "misc/shmutils.cc"},
 		form: re(`WARN.*(?:peer access is not supported|Cuda failure 217)|` +
 			`attaching to shared memory segment .*\(size 0\)`),
