@@ -38,6 +38,13 @@ var hostCauses = []cause{
 		says: "a disk of {where} is full",
 		do:   "free space, or write elsewhere: df -h on that node",
 	}, {
+		id: "log.disk-full", grade: family, soft: true, quiet: true, words: []string{"% full, available space"},
+		form: re(`(?P<dir>/\S+) is over (?P<part>[\d.]+%) full`),
+		says: "the disk below {dir} of {where} is over {part} full, and Ray makes no more objects there",
+		do:   "free space, or move Ray's folder: ray start --temp-dir=DIR; local_fs_capacity_threshold is the limit",
+		need: []string{"df -h of that folder on that node"},
+		from: "ray file_system_monitor.cc",
+	}, {
 		id: "log.no-gpu-slots", grade: decisive,
 		words: []string{"Insufficient nvidia.com/gpu", "Insufficient cpu", "Insufficient memory", "Insufficient amd.com/gpu",
 			"Insufficient rdma/"},
