@@ -140,6 +140,15 @@ var torchCauses = []cause{
 		do:   "look at the output and the stack of that rank",
 		need: []string{"the end of that rank's output", "its stack: py-spy dump --nonblocking --pid PID"},
 	}, {
+		id: "log.dns", grade: family, soft: true, words: []string{"cannot be retrieved (gai error: -"},
+		form: re(`\[c10d\] The IPv\d network addresses of \((?P<host>[^,()]*), .*gai error: -[1-48]`),
+		says: "{who} finds no address for the name {host}: it has no entry, or not yet; torch tries again, so it is no " +
+			"failure where the job goes on after this line",
+		do: "look the name up on that node: getent hosts {host}; give an address instead of the name, or wait for the " +
+			"host and the name server before the start",
+		need: []string{"getent hosts {host} on each node, now and right after a start", "does the job go on after it"},
+		from: "torch socket.cpp",
+	}, {
 		id: "log.dns", grade: family, soft: true,
 		words: []string{
 			"Name or service not known", "Temporary failure in name resolution", "cannot be retrieved (gai error: -",
