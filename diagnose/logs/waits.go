@@ -201,10 +201,22 @@ var torchWaits = []cause{
 		says: "{who} lost the connection to a rank that ended",
 		need: []string{"the output of the rank or node that ended first: it is not in these logs"},
 	}, {
+		id: "log.peer-lost", grade: cascade, words: []string{"Horovod has been shut down"},
+		says: "{who} was shut down by Horovod, since another rank raised an exception or ended before",
+		need: []string{"the output of all ranks before the first of these lines: which rank ended or raised first"},
+		from: "horovod common.h",
+	}, {
+		id: "log.stopped", grade: cascade, words: []string{"closing signal SIGTERM", "closing signal SIGKILL"},
+		says: "torchrun ends its processes, since one of them failed, or since torchrun itself was stopped",
+		need: []string{
+			"the output of the rank whose process these lines do not name (torchrun --log-dir DIR --redirects 3)",
+			"what stopped torchrun: a user, the scheduler, or another node that failed before"},
+		from: "torch elastic/multiprocessing/api.py",
+	}, {
 		id: "log.stopped", grade: cascade,
 		words: []string{
-			"closing signal SIGTERM", "Received 15 death signal", "SignalException", "closing signal SIGKILL",
-			"Received Signals.SIGTERM", "KeyboardInterrupt", "death signal, shutting down",
+			"Received 15 death signal", "SignalException", "Received Signals.SIGTERM", "KeyboardInterrupt",
+			"death signal, shutting down",
 		},
 		says: "{who} received SIGTERM or SIGKILL from outside",
 		need: []string{"what stopped the job: a user, the scheduler, or another node that failed before"},
