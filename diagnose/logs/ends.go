@@ -1,5 +1,7 @@
 package logs
 
+import "strings"
+
 // How a process can end, by its exit code.
 var (
 	exitKilled = cause{
@@ -20,7 +22,22 @@ var (
 		do:   "run that rank with PYTHONFAULTHANDLER=1, and look at its output before the crash",
 		need: []string{"the stack of the crash (PYTHONFAULTHANDLER=1, or a core file)"},
 	}
-	exitTerm  = cause{id: "log.stopped", grade: cascade, says: "{who} received SIGTERM or SIGKILL from outside"}
+	exitIllegal = cause{
+		id: "log.crashed", grade: family,
+		says: "{who} died of an illegal instruction (SIGILL): a program or library was built for another type of CPU",
+		do:   "compare lscpu of the nodes; build for the oldest of them (no -march=native), or install a package for it",
+		need: []string{"lscpu of that node", "the stack of the crash (PYTHONFAULTHANDLER=1, or a core file)"},
+	}
+	exitAbort = cause{
+		id: "log.crashed", grade: ended,
+		says: "{who} ended by SIGABRT: native code found an error, and wrote it before, as a rule",
+		need: []string{"the output of that rank", "the stack of the crash (PYTHONFAULTHANDLER=1, or a core file)"},
+	}
+	exitTerm = cause{
+		id: "log.stopped", grade: cascade,
+		says: "{who} received SIGTERM or SIGKILL from outside",
+		need: []string{"what stopped the job: a user, the scheduler, or another node that failed before"},
+	}
 	exitOther = cause{
 		id: "log.exited", grade: ended,
 		says: "{who} ended with exit code {code}; its own error is not in these logs",
@@ -37,12 +54,29 @@ func ofExit(code string) *cause {
 		return &exitKilled
 	case "-7", "135", "7":
 		return &exitBus
-	case "-11", "139", "11", "-6", "134", "6", "-4", "132", "-8", "136":
+	case "-11", "139", "11", "-8", "136", "8":
 		return &exitCrash
+	case "-6", "134", "6":
+		return &exitAbort
+	case "-4", "132", "4":
+		return &exitIllegal
 	case "-15", "143", "15", "-2", "130":
 		return &exitTerm
 	}
 	return &exitOther
+}
+
+// meant returns the cause that a signal or a code of a shell in a line stands for.
+func (c *cause) meant(vals map[string]string) *cause {
+	code := vals["code"]
+	if sig := vals["sig"]; sig != "" {
+		code = "-" + sig
+		vals["code"] = code
+	}
+	if c.id != exitOther.id || !strings.HasPrefix(code, "-") && number(code) <= 128 {
+		return c
+	}
+	return ofExit(code)
 }
 
 // endCauses are reports of ends by launchers, and last words of programs.
@@ -55,17 +89,15 @@ var endCauses = []cause{
 			"EXIT CODE: 9",
 			": Killed",
 			"exitcode: -9)",
-			"exit code 137",
 			"exitCode: 137",
 			"Exit Code:    137",
 			"died from signal 9",
 			"exit status 137",
-			"exits with return code = -9",
 		},
 		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
-			`KILLED BY|EXIT CODE: 9|exitcode: -9\) local_rank|exit code 137|exitCode: 137|Exit Code:|signal 9|` +
-			`exit status 137|return code = -9`),
+			`KILLED BY|EXIT CODE: 9|exitcode: -9\) local_rank|exitCode: 137|Exit Code:|signal 9|` +
+			`exit status 137`),
 		says: exitKilled.says, do: exitKilled.do, need: exitKilled.need,
 	}, {
 		id: "log.shm-too-small", grade: family,
@@ -82,16 +114,21 @@ var endCauses = []cause{
 	}, {
 		id: "log.crashed", grade: family,
 		words: []string{"exited on signal 11", "exitcode: -11)", "Segmentation fault", "Caught signal 11",
-			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid", "return code = -11",
-			"return code = -6",
-			"return code = -4", "return code = -8"},
+			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid"},
 		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: (?P<code>-?\d+)|` +
-			`[Ss]ignal (?P<code>11)|return code = (?P<code>-(?:11|6|4|8))\b`),
+			`[Ss]ignal (?P<code>11)`),
 		not:  []string{"Bus error"},
 		says: "{who} crashed: a bug in native code, or libraries that do not fit together",
 		do:   exitCrash.do,
 		need: exitCrash.need,
+	}, {
+		id: exitIllegal.id, grade: exitIllegal.grade,
+		words: []string{"Illegal instruction", "exited on signal 4", "Signal 4 (SIGILL)", "exitcode: -4)",
+			"KILLED BY SIGNAL: 4"},
+		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Illegal|` +
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited`),
+		says: exitIllegal.says, do: exitIllegal.do, need: exitIllegal.need,
 	}, {
 		id: "log.crashed", grade: ended,
 		words: []string{"terminate called", "Aborted (core", "*** Process received signal", "exitcode: -6)"},
@@ -100,10 +137,14 @@ var endCauses = []cause{
 	}, {
 		id: "log.exited", grade: ended,
 		words: []string{"Exited with exit code ", "exited with code ", "BAD TERMINATION", "exited with status ",
-			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = "},
+			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = ",
+			"killed by signal ", ": return code "},
 		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Exited with exit code (?P<code>[1-9]\d*)|` +
-			`failed \(exitcode: (?P<code>[1-9]\d*)\)|exited on signal (?P<code>\d+)|BAD TERMINATION|` +
-			`exit(?:ed with)? (?:status|code):? (?P<code>[1-9]\d*)|exits with return code = (?P<code>-?[1-9]\d*)`),
+			`failed \(exitcode: (?P<code>[1-9]\d*)\)|BAD TERMINATION|` +
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal (?P<sig>\d+)|` +
+			`exit status of rank (?P<rank>\d+): (?:killed by signal (?P<sig>\d+)|return code (?P<code>[1-9]\d*))|` +
+			`(?:[Rr]ank (?P<rank>\d+) (?:\w+ )?with )?exit(?:ed with)? (?:status|code):? (?P<code>-?[1-9]\d*)|` +
+			`exits with return code = (?P<code>-?[1-9]\d*)|exited on signal (?P<sig>\d+)`),
 		not:  []string{"CalledProcessError"},
 		says: exitOther.says, need: exitOther.need,
 	},

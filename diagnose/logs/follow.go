@@ -254,6 +254,9 @@ func (f *follower) hit(line []byte) {
 	if !indented {
 		found, vals = f.match(p.body)
 	}
+	if found != nil {
+		found = found.meant(vals)
+	}
 	if found != nil && found.grade == unknown && (inTrace || bareError(p.body)) {
 		found, vals = nil, nil
 	}
