@@ -159,6 +159,16 @@ var ncclCauses = []cause{
 		do:   "install a build of that package for the torch in use (pip install --force-reinstall --no-build-isolation)",
 		from: "axolotl-ai-cloud/axolotl#1157",
 	}, {
+		id: "log.library-mismatch", grade: decisive,
+		words: []string{"symbol lookup error: ", "lazy binding failed", ": symbol not found", "Undefined symbol \""},
+		form: re(`symbol lookup error: (?P<lib>\S+): undefined symbol: (?P<sym>\w+)|` +
+			`ld\.so: (?P<lib>\S+): lazy binding failed|` +
+			`relocating (?P<lib>\S+): (?P<sym>\w+): symbol not found|(?P<lib>\S+): Undefined symbol "(?P<sym>\w+)"`),
+		says: "{lib} of {who} does not fit a library that it loads, or the system[: {sym} is missing]",
+		do: "check LD_LIBRARY_PATH and LD_PRELOAD (ldd {lib}): the library must be the one that it was built for, " +
+			"on all nodes",
+		from: "glibc, musl and BSD ld.so",
+	}, {
 		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
 		form: re(`(?:ImportError|OSError|error while loading shared libraries): (?P<lib>[\w./+-]+): cannot open`),
 		not:  []string{"libcuda.so"}, // of the driver, which no package of a program has
