@@ -175,14 +175,29 @@ var mpiCauses = []cause{
 		do:   "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it starts",
 		need: []string{"fi_info and FI_PROVIDER of each node"},
 	}, {
+		id: "log.ssh-failure", grade: family, words: []string{"to run bstrap_proxy on "},
+		form: re(`run bstrap_proxy on (?P<node>[\w.-]+)\S* \(pid \d+, exit code 65280\)`), // 255 of ssh
+		says: "Intel MPI cannot start its proxy on {where}: ssh ended with 255, so it did not get there",
+		do: "ssh -o BatchMode=yes HOST true must work to every host, also to the own one; in a container without sshd, " +
+			"for a single host: I_MPI_HYDRA_BOOTSTRAP=fork",
+		need: []string{"ssh -v HOST true from the launching node"},
+		from: "Intel MPI hydra",
+	}, {
+		id: "log.mpi-program-missing", grade: family, words: []string{"to run bstrap_proxy on "},
+		form: re(`run bstrap_proxy on (?P<node>[\w.-]+)\S* \(pid \d+, exit code 32512\)`), // 127 of the shell
+		says: "Intel MPI cannot start its proxy on {where}: the shell there does not find it (127)",
+		do:   "install the same Intel MPI at the same path on all nodes",
+		need: []string{"ssh HOST ls the folder of mpiexec.hydra"},
+		from: "Intel MPI hydra",
+	}, {
 		id: "log.mpi-daemon", grade: open,
 		words: []string{"unable to reliably start one or more daemons", "daemon on the following node",
-			"unable to run proxy", "unable to run bstrap_proxy", "Launch proxy failed", "error setting up the boo",
+			"unable to run proxy", "to run bstrap_proxy on ", "Launch proxy failed", "error setting up the boo",
 			"does not know how to route a message to the specified daemon", "PMIX ERROR", "PMIX_ERR", "orte_init failed",
 			"daemon has unexpectedly failed", "Fatal error in MPI_Init", "Fatal error in PMPI_Init", "in business card",
 			"MPI_Init", "OPAL ERROR", "PMI2_Init failed", "ompi_mpi_init: "},
 		form: re(`bstrap_proxy on (?P<node>[\w.-]+)|` +
-			`unable|ERROR|ERR_|failed|daemon on|fail|Fatal error|business card|specified daemon|error setting up`),
+			`[Uu]nable|ERROR|ERR_|failed|daemon on|fail|Fatal error|business card|specified daemon|error setting up`),
 		not: []string{"ERROR: UNREACHABLE in file server/pmix_server.c", // at the end of any job that was aborted
 			"gds_ds12_lock_pthread.c"}, // at the end of any job of Open MPI 4.0
 		says: "MPI could not start on all nodes: ssh, a missing MPI on a node, or no way back to the first node",
