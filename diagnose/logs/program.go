@@ -76,6 +76,20 @@ var programCauses = []cause{
 		says: "oneCCL of {who} reports an error: {why}",
 		need: []string{"a run with CCL_LOG_LEVEL=info", "CCL_WORKER_AFFINITY and the CPUs that the process may use"},
 	}, {
+		id: "log.license", grade: decisive,
+		words: []string{"icensing error:", "FLEXlm error:", "Cannot connect to license server"},
+		form:  re(`(?:FLEX\w*|FlexNet) (?:[Ll]icensing )?error: *(?P<code>-(?:15|96|7|14|16|34))\b|license server`),
+		says:  "{who} gets no answer from its license server[ (FlexNet {code})]",
+		do: "look at PORT@HOST in LM_LICENSE_FILE or the product's own variable; lmutil lmstat -a -c PORT@HOST on that " +
+			"node shows whether lmgrd runs and its ports are open",
+		from: "FlexNet Publisher",
+	}, {
+		id: "log.license", grade: decisive, words: []string{"icensing error:", "FLEXlm error:"},
+		form: re(`(?:FLEX\w*|FlexNet) (?:[Ll]icensing )?error: *(?P<code>-\d+)`),
+		says: "the license server gives {who} no license (FlexNet {code}): none is free, or none fits",
+		do:   "lmutil lmstat -a -c PORT@HOST shows what is licensed, until when, and who holds it",
+		from: "FlexNet Publisher",
+	}, {
 		id: "log.worlds-of-one", grade: family, words: []string{"requires exactly ", "requires at least "},
 		form: re(`requires (?:exactly|at least) (?P<n>two|\d+) (?:MPI )?(?:processes|ranks)`),
 		says: "{who} found fewer ranks than it needs ({n}): each process is a world of its own, or too few were started",
