@@ -90,6 +90,23 @@ var programCauses = []cause{
 		do:   "lmutil lmstat -a -c PORT@HOST shows what is licensed, until when, and who holds it",
 		from: "FlexNet Publisher",
 	}, {
+		id: "log.checkpoint-damaged", grade: decisive,
+		words: []string{"failed finding central directory", "invalid header or archive is corrupted",
+			"Error while deserializing header: ", "The file might be corrupted"},
+		form: re(`PytorchStreamReader failed|deserializing header: (?P<why>\w+)|file might be corrupted`),
+		says: "a checkpoint or file of a model that {who} reads is cut off or damaged[: {why}]",
+		do: "compare its size with another copy: a disk that was full, a write that still goes on, or a pointer file of " +
+			"git-lfs; take the checkpoint before, or fetch the file again",
+		from: "torch caffe2/serialize, safetensors",
+	}, {
+		id: "log.save-race", grade: family, words: []string{"Directory not empty: "},
+		form: re(`OSError: \[Errno 39\] Directory not empty: '(?P<from>[^']+)' -> '(?P<to>[^']+)'`),
+		says: "{who} cannot rename {from} to {to}, which another rank has made",
+		do: "let one rank save (of the job, or of each node where the folder is on a local disk), and let the others wait " +
+			"in a barrier; a newer transformers does so",
+		need: []string{"which ranks save, and is that folder on a file system that the nodes share"},
+		from: "transformers trainer.py",
+	}, {
 		id: "log.worlds-of-one", grade: family, words: []string{"requires exactly ", "requires at least "},
 		form: re(`requires (?:exactly|at least) (?P<n>two|\d+) (?:MPI )?(?:processes|ranks)`),
 		says: "{who} found fewer ranks than it needs ({n}): each process is a world of its own, or too few were started",
