@@ -24,6 +24,8 @@ var facts = []cause{
 	{id: "mpi.cuda-note", grade: fact, words: []string{"open the following supporting CUDA libraries"},
 		form: re(`(?P<v>supporting CUDA)`)},
 	{id: "nccl.shm-cuda", grade: fact, words: []string{"shmutils.cc"}, form: re(`WARN (?P<v>Cuda failure)`)},
+	{id: "ray.client", grade: fact, words: []string{"ray://"}, form: re(`ray://[\w.-]+:(?P<v>\d+)`),
+		test: func(v map[string]string) bool { return v["v"] != "10001" }},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},

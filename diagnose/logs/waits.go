@@ -1,5 +1,8 @@
 package logs
 
+// rayClientWords are how Ray's client gives up.
+var rayClientWords = []string{"Ray Client connection timed out", "ray client connection timeout"}
+
 // torchWaits are the ends of waits: the ranks that report them are not the ones at fault.
 var torchWaits = []cause{
 	{
@@ -132,6 +135,13 @@ var torchWaits = []cause{
 			"is TCP open both ways between it and the head"},
 		from: "ray gcs_health_check_manager.cc",
 	}, {
+		id: "log.wrapper", grade: ended, soft: true, words: []string{"A worker died or was killed while executing a task"},
+		form: opt(`Worker ID: (?P<id>\w+).*Worker IP address: (?P<node>[\w.:-]+) .*Worker PID: (?P<pid>\d+)`),
+		says: "Ray reports that a worker died on {where}[, pid {pid}]; its own error is not in these logs",
+		need: []string{"dmesg of that host: did the OOM killer end process {pid}",
+			"worker-{id}*.err in /tmp/ray/session_latest/logs of that host"},
+		from: "ray core_worker.cc",
+	}, {
 		id: "log.ranks-missing", grade: waits, soft: true, words: []string{"[missing ranks: "},
 		form: re(`\[missing ranks: (?P<ranks>[\d, ]+)\]`),
 		says: "Horovod waits for {who}: a collective that the other ranks have begun",
@@ -146,6 +156,20 @@ var torchWaits = []cause{
 		do: "on the other nodes give the head's own address: ray start --address=HEAD:{port}; on the head: " +
 			"ray start --head",
 		need: []string{"ray status on the head"},
+	}, {
+		id: "log.store-address", grade: family, with: "ray.client", soft: true, words: rayClientWords,
+		says: "Ray's client of {who} gets no answer: ray:// is for the client's port of the head (10001), and the address " +
+			"has another one",
+		do:   "on a node of the cluster use the head's address without ray:// (HOST:6379); from elsewhere ray://HOST:10001",
+		need: []string{"ss -ltn on the head: does it listen on the client's port"},
+		from: "ray util/client/worker.py",
+	}, {
+		id: "log.store-unreachable", grade: open, soft: true, words: rayClientWords,
+		says: "Ray's client of {who} gets no answer from the head: no server for clients listens there, or a firewall is " +
+			"between",
+		need: []string{"ss -ltn on the head: does it listen on the client's port (10001)",
+			"nc -zv HOST 10001 from this host"},
+		from: "ray util/client/worker.py",
 	}, {
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
