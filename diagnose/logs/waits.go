@@ -16,6 +16,20 @@ var torchWaits = []cause{
 		says: "{came} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing",
 		need: []string{"which ranks have written nothing, or nothing after their start", "the output of all nodes"},
 	}, {
+		id: "log.rank-range", grade: decisive, words: []string{"worker_count="},
+		form: re(`for rank: (?P<rank>\d+),.*world_size=(?P<of>\d+)`),
+		test: func(v map[string]string) bool { return number(v["rank"]) >= number(v["of"]) },
+		says: "rank {rank} is not below the world size {of}: the launcher starts more ranks than the script expects",
+		do:   "compare nnodes, nproc-per-node and WORLD_SIZE with the world size that the script sets itself",
+		from: "torch distributed_c10d.py",
+	}, {
+		id: "log.rank-range", grade: family, with: "env.no-rank-0", but: "env.others",
+		words: []string{"client socket has timed out", "client socket has failed to connect to any"},
+		says:  "RANK is not 0 where WORLD_SIZE is 1: no process is rank 0, and so none opens the store",
+		do:    "set WORLD_SIZE to the number of ranks, or RANK=0 for a single process",
+		need:  []string{"RANK, WORLD_SIZE, MASTER_ADDR of each process"},
+		from:  "torch distributed_c10d.py",
+	}, {
 		id: "log.rank-duplicate", grade: family, words: []string{"worker_count="},
 		form: re(`world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
 		test: func(v map[string]string) bool { return number(v["came"]) > number(v["of"]) },
