@@ -34,6 +34,7 @@ var facts = []cause{
 		form: re(`(?:^|\W)RANK=['"]?(?P<v>[1-9]\d*)`)},
 	{id: "env.no-rank-0", grade: fact, with: "env.rank", words: []string{"WORLD_SIZE="},
 		form: re(`(?:^|\W)WORLD_SIZE=['"]?(?P<v>1)\b`)},
+	{id: "horovod.stalled", grade: fact, words: []string{"Stalled ranks:"}, form: re(`(?P<v>Stalled)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},

@@ -2,6 +2,9 @@ package logs
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"launch/diagnose/verdict"
 )
@@ -19,6 +22,17 @@ var rosterCauses = []cause{{
 	},
 	from: "Lightning-AI/pytorch-lightning#4389",
 }}
+
+// absent returns the numbers that a list lacks, up to its highest one.
+func absent(list string) string {
+	have, out := numbers(list), []string{}
+	for n := range min(slices.Max(append(have, -1))+1, maxStreams) {
+		if !slices.Contains(have, n) {
+			out = append(out, strconv.Itoa(n))
+		}
+	}
+	return strings.Join(out, ", ")
+}
 
 // roster judges the ranks that report their beginning, and after which the job did not go on. All of
 // them there is no failure.

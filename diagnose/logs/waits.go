@@ -74,7 +74,7 @@ var torchWaits = []cause{
 		words: []string{
 			"Watchdog caught collective operation timeout", "Timeout at NCCL work", "Timeout at collective",
 			"for recv operation to complete", "for send operation to complete", "operation timed out",
-			"Waiting for rendezvous timed out", "Watchdog caught collective", "Stalled ranks", "Missing ranks",
+			"Waiting for rendezvous timed out", "Watchdog caught collective", "Missing ranks",
 			"watchdog hang", "heartbeat monitor",
 		},
 		form: opt(`\[Rank (?P<rank>\d+)\]`),
@@ -162,6 +162,32 @@ var torchWaits = []cause{
 		need: []string{"the output and the stack of these ranks: py-spy dump --nonblocking --pid PID",
 			"do all ranks call the same collectives: an if on hvd.rank(), a broadcast before training"},
 		from: "horovod stall_inspector.cc",
+	}, {
+		id: "log.ranks-missing", grade: waits, soft: true, with: "horovod.stalled",
+		words: []string{"orovod", "llreduce", "llgather", "roadcast"},
+		form:  re(`^(?:(?P<rank>\d+)!?: )?\[[\w./]*(?:[Hh]orovod|[Aa]llreduce|[Aa]llgather|[Bb]roadcast)`),
+		says:  "Horovod waits for {who}: a collective that the other ranks have begun",
+		need: []string{"the output and the stack of these ranks: py-spy dump --nonblocking --pid PID",
+			"do all ranks call the same collectives: an if on hvd.rank(), a broadcast before training"},
+		from: "horovod stall_inspector.cc",
+	}, {
+		id: "log.ranks-missing", grade: waits, soft: true, words: []string{"[ready ranks: "},
+		form: re(`\[ready ranks: (?P<ready>[\d, ]+)\]`),
+		test: func(v map[string]string) bool {
+			v["ranks"] = absent(v["ready"])
+			few := len(numbers(v["ranks"]))
+			return few > 0 && few < len(numbers(v["ready"]))
+		},
+		says: "Horovod waits for {who}: a collective for which the ranks {ready} are ready",
+		need: []string{"the output and the stack of these ranks: py-spy dump --nonblocking --pid PID",
+			"do all ranks call the same collectives: an if on hvd.rank(), a broadcast before training"},
+		from: "horovod operations.cc",
+	}, {
+		id: "log.horovod-stall", grade: waits, soft: true, words: []string{"[ready ranks: "},
+		form: re(`\[ready ranks: (?P<ready>[\d, ]+)\]`),
+		says: "Horovod waits for the ranks that are not ready: {ready} are",
+		need: []string{"the output of the other ranks", "do all ranks call the same collectives"},
+		from: "horovod operations.cc",
 	}, {
 		id: "log.store-address", grade: family, soft: true,
 		words: []string{"Unable to connect to GCS at 127.", "Failed to connect to GCS at address 127."},
