@@ -35,6 +35,7 @@ var facts = []cause{
 	{id: "env.no-rank-0", grade: fact, with: "env.rank", words: []string{"WORLD_SIZE="},
 		form: re(`(?:^|\W)WORLD_SIZE=['"]?(?P<v>1)\b`)},
 	{id: "horovod.stalled", grade: fact, words: []string{"Stalled ranks:"}, form: re(`(?P<v>Stalled)`)},
+	{id: "ssh.not-found", grade: fact, words: []string{"debug1: Exit status 127"}, form: re(`(?P<v>127)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},

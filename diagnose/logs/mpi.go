@@ -54,6 +54,31 @@ var mpiCauses = []cause{
 			"UCX_NET_DEVICES=NAME,…",
 		from: "open-mpi/ompi",
 	}, {
+		id: "log.wrong-interface", grade: family, words: []string{"connect() to 169.254.", "dest_addr=169.254."},
+		form: re(`(?:connect\(\) to |dest_addr=)(?P<addr>169\.254\.\d+\.\d+)(?::\d+)?\)? failed`),
+		says: "MPI or UCX calls {addr}, a link-local address: the interface of {who} that has it is no network of the hosts",
+		do: "name the network that the hosts share: --mca btl_tcp_if_include SUBNET (and oob_tcp_if_include), and for UCX " +
+			"UCX_NET_DEVICES=NAME",
+		need: []string{"ip -br addr of both hosts"},
+		from: "open-mpi/ompi btl_tcp",
+	}, {
+		id: "log.wrong-interface", grade: decisive, words: []string{"no endpoint matches the netmask"},
+		form: re(`connect to (?P<addr>[\w.:-]+)\s.*matches the netmask (?P<mask>[\d./]+)`),
+		says: "the rank at {addr} has no address in the network {mask}, to which MPI is limited",
+		do:   "unset MPICH_NETMASK, or set it to the network of the addresses that the ranks have",
+		from: "MS-MPI, ch3:sock",
+	}, {
+		id: "log.mpi-tcp", grade: open,
+		words: []string{"Communication error with rank ", "using business card <"},
+		form: re(`error with rank (?P<peer>\d+): ` +
+			`(?P<why>Connection (?:refused|timed out)|No route.*|.*unreach.*)|` +
+			`unable to connect to rank (?P<peer>\d+) using business card`),
+		says: "{who} cannot connect to rank {peer}[: {why}]: a wrong address of its host, a firewall, or " +
+			"it has ended",
+		need: []string{"the output of rank {peer}: did it end before", "getent hosts NAME for that host on each node",
+			"is TCP open between the hosts on all ports: launch check"},
+		from: "pmodels/mpich ch3",
+	}, {
 		id: "log.mpi-tcp", grade: open,
 		words: []string{"Open MPI failed to TCP connect", "unable to complete a TCP connection", "connect() to ",
 			"unable to connect from", "HYDU_sock_connect", "HYD_sock_connect", "No route to host", "Network is unreachable"},
@@ -78,8 +103,9 @@ var mpiCauses = []cause{
 		id: "log.mpi-program-missing", grade: decisive,
 		words: []string{"unable to find the specified executable", "could not find an executable",
 			"unable to launch the specified application", "execvp error on file", "orted: command not found",
-			"prted: command not found", "orted: No such file", "hydra_pmi_proxy: No such file"},
-		form: opt(`(?P<tool>orted|prted|hydra_pmi_proxy)|on file (?P<tool>\S+)`),
+			"prted: command not found", "orted: No such file", "prted: No such file", "orted: Command not found",
+			"pmi_proxy: No such file", "bstrap_proxy: No such file", "mpid: No such file", "mpid: command not found"},
+		form: opt(`(?P<tool>orted|prted|\w+_proxy|mpid): (?:No|[Cc])|on file (?P<tool>\S+)`),
 		not:  []string{"working directory"},
 		says: "a program that MPI starts is missing on {where}[: {tool}]",
 		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
@@ -88,6 +114,14 @@ var mpiCauses = []cause{
 		form: re(`^\s*(?:Node|Local host): +(?P<node>[\w.-]+)`),
 		says: "a program that MPI starts is missing on {where}",
 		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
+	}, {
+		id: "log.mpi-program-missing", grade: family, with: "ssh.not-found",
+		words: []string{"unable to reliably start one or more daemons"},
+		says:  "ssh reached a host, and its shell found no program to start (127): orted or prted is missing there",
+		do: "install the same MPI at the same path on all hosts (mpirun --prefix DIR); ssh must reach the container, " +
+			"not its host",
+		need: []string{"ssh HOST which orted prted, with the port that the job uses"},
+		from: "open-mpi/ompi",
 	}, {
 		id: "log.mpi-root", grade: decisive, words: []string{"detected an attempt to run as root"},
 		says: "mpirun refuses to run as root",
