@@ -201,6 +201,14 @@ var mpiCauses = []cause{
 		do:   "put the program and its folder on a file system that all hosts mount; check /tmp, or set --tmpdir",
 		from: "open-mpi/ompi",
 	}, {
+		id: "log.mpi-fabric", grade: family, words: []string{"hfi_userinit: "},
+		form: re(`hfi_userinit: (?P<why>mmap of \w+|assign_context command failed.*)`),
+		says: "{who} gets no context of the Omni-Path adapter ({why}): all are in use, or too little memory may be locked",
+		do: "ulimit -l must say unlimited in the job's own shell; end other jobs of that node, or share contexts " +
+			"(PSM2_MAX_CONTEXTS_PER_JOB, PSM2_SHAREDCONTEXTS)",
+		need: []string{"ulimit -l as the job sees it", "the processes of that node that use the adapter (lsof /dev/hfi1*)"},
+		from: "libpsm2 opa_proto.c",
+	}, {
 		id: "log.mpi-fabric", grade: family,
 		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() fail", "OFI fi_fabric failed",
 			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit",
