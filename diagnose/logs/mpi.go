@@ -233,6 +233,13 @@ var mpiCauses = []cause{
 		from: "Intel MPI hydra",
 	}, {
 		id: "log.mpi-daemon", grade: open,
+		words: []string{"Fatal error in internal_Init", "Fatal error in MPI_Init", "Fatal error in PMPI_Init"},
+		says:  "MPI of {who} could not start; the last lines of its error stack name the step",
+		need: []string{"the whole error stack", "mpichversion on all nodes, and its network library",
+			"a run over TCP alone: FI_PROVIDER=tcp or UCX_TLS=tcp"},
+		from: "pmodels/mpich",
+	}, {
+		id: "log.mpi-daemon", grade: open,
 		words: []string{"unable to reliably start one or more daemons", "daemon on the following node",
 			"unable to run proxy", "to run bstrap_proxy on ", "Launch proxy failed", "error setting up the boo",
 			"does not know how to route a message to the specified daemon", "PMIX ERROR", "PMIX_ERR", "orte_init failed",

@@ -15,6 +15,13 @@ var rdmaCauses = []cause{
 		says: "{who} sees an RDMA device that has no usable GID in its network namespace",
 		do:   "use hostNetwork, or name in NCCL_IB_HCA only the devices that show_gids lists in the container",
 	}, {
+		id: "log.rdma-connect", grade: family, words: []string{"ibv_"},
+		form: re(`(?P<call>ibv_(?:create|alloc|open|query|reg)\w*)(?:\([^)]*\))? .*Connection timed out`),
+		says: "the RDMA device of {where} does not answer its driver ({call}: Connection timed out)",
+		do:   "look at dmesg of that node (mlx5), reset or replace the device; UCX_TLS=tcp shows whether the rest works",
+		need: []string{"dmesg and ibv_devinfo of that node"},
+		from: "openucx/ucx ib_iface.c",
+	}, {
 		id: "log.rdma-registration", grade: family,
 		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr", "Libfabric error: (-12)",
 			"post internal receive buffers", "cannot create cq", "create extended CQ"},
