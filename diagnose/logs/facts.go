@@ -24,6 +24,8 @@ var facts = []cause{
 	{id: "mpi.cuda-note", grade: fact, words: []string{"open the following supporting CUDA libraries"},
 		form: re(`(?P<v>supporting CUDA)`)},
 	{id: "nccl.shm-cuda", grade: fact, words: []string{"shmutils.cc"}, form: re(`WARN (?P<v>Cuda failure)`)},
+	{id: "munge.age", grade: fact, words: []string{"Expired credential", "Rewound credential"},
+		form: re(`(?P<v>Expired|Rewound)`)},
 	{id: "ray.client", grade: fact, words: []string{"ray://"}, form: re(`ray://[\w.-]+:(?P<v>\d+)`),
 		test: func(v map[string]string) bool { return v["v"] != "10001" }},
 	{id: "env.rank", grade: fact, words: []string{"RANK="}, form: re(`(?:^|\W)RANK=['"]?(?P<v>[1-9]\d*)`)},

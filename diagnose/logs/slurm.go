@@ -3,6 +3,13 @@ package logs
 // transportErrors are reasons that say nothing of what was asked for.
 var transportErrors = []string{"Socket timed out", "Zero Bytes", "redential", "Unable to contact", "Connection refused"}
 
+// mungeTime returns a row for a time that Slurm writes after a credential of the wrong age.
+func mungeTime(word, did string) cause {
+	return cause{id: "log.munge", grade: family, soft: true, with: "munge.age", words: []string{word},
+		form: re(word + `(?P<time>\w{3} \w{3} .+)`), says: "munge " + did + " the credential at {time}",
+		do: "compare this time with the other one", from: "slurm, auth/munge"}
+}
+
 // schedulerCauses are errors with which Slurm, Kubernetes or a container engine refuse to start processes.
 var schedulerCauses = []cause{
 	{
@@ -87,6 +94,13 @@ var schedulerCauses = []cause{
 		do:    "give {host} an address in DNS or /etc/hosts of all nodes, or NodeAddr in slurm.conf",
 		from:  "openpmix/openpmix#2786",
 	}, {
+		id: "log.munge", grade: family, soft: true, words: []string{"Expired credential", "Rewound credential"},
+		says: "munge refuses a credential for its age: the clocks of the nodes differ; the lines ENCODED and DECODED have " +
+			"both times",
+		do:   "compare date on both nodes, and let chrony or ntpd set them; munge allows 5 minutes",
+		need: []string{"date of both nodes, at the same time"},
+		from: "slurm, auth/munge",
+	}, mungeTime("ENCODED: ", "wrote"), mungeTime("DECODED: ", "read"), {
 		id: "log.munge", grade: decisive, soft: true,
 		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential"},
 		form:  re(`[Mm]unge|authentication credential`),
