@@ -25,6 +25,20 @@ var kernelCauses = []cause{
 		need: []string{"dmesg | grep -i nvrm of that node, and its driver's version"},
 		from: "NVIDIA Xid catalog",
 	}, {
+		id: "log.gpu-ecc", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"},
+		form: re(pciForm + `(?:\d+,.*previous Xid )?(?P<xid>14[4-9]|150)\b|Xid.*?: ?(?P<xid>14[4-9]|150)\b`),
+		says: "NVLink of a GPU[ at {pci}] of {where} has an error (Xid {xid}): a link, a GPU, a switch or the fabric manager",
+		do: "look at dmesg of that node for the first of these Xid, nvidia-smi nvlink -e and the fabric manager's log; " +
+			"reset the GPUs, and replace the part if it happens again",
+		need: []string{"dmesg | grep Xid of that node", "the fabric manager's log"},
+		from: "NVIDIA Xid catalog",
+	}, {
+		id: "log.xid", grade: open, words: []string{"previous Xid "},
+		form: re(pciForm + `\d+,.*previous Xid (?P<xid>\d+)`),
+		says: "work on a GPU at {pci} of {where} was stopped after an error before: Xid {xid}",
+		need: []string{"the line of Xid {xid} before, in dmesg of that node", "nvidia-smi -q of that node"},
+		from: "NVIDIA Xid catalog",
+	}, {
 		id: "log.cuda-memory-access", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"},
 		form: re(`(?:` + pciForm + `|Xid.*?: ?)(?P<xid>13|31|43|69)\b`),
 		says: "a kernel of a program on a GPU[ at {pci}] of {where} failed (Xid {xid}): a bug in a kernel, or a broken GPU",
