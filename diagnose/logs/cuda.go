@@ -111,7 +111,8 @@ var cudaCauses = []cause{
 			"that is it",
 		need: []string{"are the ranks of one host in one container", "the versions of driver and runtime"},
 	}, {
-		id: "log.gpu-busy", grade: family, words: []string{"all CUDA-capable devices are busy or unavailable"},
+		id: "log.gpu-busy", grade: family, words: []string{"all CUDA-capable devices are busy or unavailable",
+			"device(s) is/are busy or unavailable"},
 		says: "the GPU of {where} is in exclusive mode and in use, or is broken",
 		do:   "nvidia-smi -q -d COMPUTE shows the mode, nvidia-smi the processes",
 		need: []string{"nvidia-smi and nvidia-smi -q -d COMPUTE of that node"},
