@@ -135,6 +135,10 @@ var endCauses = []cause{
 		says:  "{who} ended by an error in native code",
 		need:  exitCrash.need,
 	}, {
+		id: exitTerm.id, grade: exitTerm.grade, words: []string{"Terminated"},
+		form: re(`(?:^|[\\|/\]%-])Terminated\s*$`), // by a shell, which writes no more where it waits for its own child
+		says: exitTerm.says, need: exitTerm.need,
+	}, {
 		id: "log.exited", grade: ended,
 		words: []string{"Exited with exit code ", "exited with code ", "BAD TERMINATION", "exited with status ",
 			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = ",
