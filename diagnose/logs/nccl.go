@@ -211,6 +211,12 @@ var ncclOpen = []cause{
 			"is TCP open between the nodes on all ports: launch check",
 		},
 	}, {
+		id: "log.ofi", grade: waits, soft: true, words: []string{": provider efa output empty list"},
+		says: "libfabric of {who} finds no EFA device that the process may use",
+		need: []string{"fi_info -p efa in the container of each node", "ls -l /dev/infiniband in the container",
+			"does the type of the instance have an EFA, and is it attached"},
+		from: "libfabric fabric.c",
+	}, {
 		id: "log.ofi", grade: open,
 		words: []string{"fi_getinfo() call failed", "Unable to insert remote address", "NET/OFI"},
 		form:  re(`WARN|failed|error`),
