@@ -21,6 +21,12 @@ var rosterCauses = []cause{{
 		"under Slurm: --ntasks-per-node must be the number of devices, and srun must start the script",
 	},
 	from: "Lightning-AI/pytorch-lightning#4389",
+}, {
+	id: rosterID, grade: waits, soft: true, words: []string{" 0 of 1", " 0 out of 1", " 0/1"},
+	form: re(`(?i)\b(?:proc|process|processor|rank|task|worker)[ :#]+(?P<rank>0)(?: of | out of |/)(?P<of>1)\b`),
+	says: "several processes began, and each says that it is rank 0 of 1",
+	need: []string{"ldd of the program, and mpirun --version: are both of the same MPI",
+		"under Slurm: srun --mpi=list"},
 }}
 
 // absent returns the numbers that a list lacks, up to its highest one.
@@ -55,10 +61,15 @@ func (f *follower) roster(r *Reading, all []*event) {
 		}
 		began = append(began, rank)
 	}
+	top := all[0]
+	if of == 1 && seen[0] > 1 {
+		r.First = top.failure()
+		r.Open = append(r.Open, Lead{Family: "log.worlds-of-one", Seen: quoted(all), Need: top.cause.need,
+			Says: fmt.Sprintf("%d processes each say that they are rank 0 of 1: each is a world of its own", seen[0])})
+	}
 	if len(missing) == 0 {
 		return
 	}
-	top := all[0]
 	r.First = top.failure()
 	if len(twice) > 0 {
 		r.Verdicts = append(r.Verdicts, verdict.Verdict{
