@@ -77,14 +77,16 @@ const (
 	wordEnqueued  = "last enqueued"
 )
 
-// progressWords are signs of a job that goes on.
-var progressWords = []string{
-	"loss", "it/s", "s/it", "Init COMPLETE", "Rendezvous complete", "has connected to", "connected to",
-	"init_process_group returned", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ",
-	"tokens/s", "samples/s", "checkpoint", "throughput", "uccessful", "succeeded", "inished", "completed",
-	"collective done", "perplexity", "accuracy", "Started container",
-	"Loading extension module", "Time to load ", "reducer.cpp",
+// stepWords are signs of a job that computes or has ended well.
+var stepWords = []string{
+	"loss", "it/s", "s/it", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ", "tokens/s",
+	"samples/s", "throughput", "succeeded", "inished", "completed", "collective done", "perplexity", "accuracy",
 }
+
+// progressWords are signs of a job that goes on: these, and those of its start.
+var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
+	"Init COMPLETE", "Rendezvous complete", "has connected to", "connected to", "init_process_group returned",
+	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp")
 
 // values returns the named groups that matched.
 func values(form *regexp.Regexp, m [][]byte) map[string]string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -73,6 +74,8 @@ type follower struct {
 	facts   map[string]map[string]bool
 	ranks   map[string]int // "host:pid" to rank, as NCCL reports them
 	works   works
+	steps   []bool           // by word: it is a sign of a job that computes
+	moved   bool             // one of them was there
 	wanting int              // streams whose progress is counted
 	busy    map[*stream]bool // with an unfinished traceback or summary
 	opened  int64            // the line where the youngest of them began
@@ -122,6 +125,10 @@ func newFollower() *follower {
 	for _, w := range progressWords {
 		n := id(w)
 		f.special[n] = progressWords[0]
+	}
+	f.steps = make([]bool, len(words))
+	for _, w := range stepWords {
+		f.steps[id(w)] = true
 	}
 	f.scan, f.outside = newScanner(words), newScanner(outsideWords)
 	return f
@@ -203,6 +210,7 @@ func (f *follower) one(line []byte) {
 	if len(f.hits) == 0 && len(f.busy) == 0 {
 		return
 	}
+	f.moved = f.moved || slices.ContainsFunc(f.hits, func(h int32) bool { return f.steps[h] })
 	line = bytes.TrimRight(line, "\r")
 	if bytes.IndexByte(line, '\r') < 0 && inner(line) == 0 {
 		f.hit(line)

@@ -19,7 +19,7 @@ const (
 
 // judge says what all lines together mean.
 func (f *follower) judge() Reading {
-	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps}
+	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
 	all, began := apart(f.sorted(), rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool { return e.over() })
 	roots := ofGrades(live, decisive, failed)

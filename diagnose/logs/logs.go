@@ -21,10 +21,12 @@ type Reading struct {
 	First *Failure `json:"first,omitempty"`
 	// Cascade counts the failures that follow from the first one.
 	Cascade []Count `json:"cascade,omitempty"`
-	Files   int     `json:"files"`
-	Lines   int64   `json:"lines"`
-	Bytes   int64   `json:"bytes"` // unpacked
-	Gaps    []Gap   `json:"gaps,omitempty"`
+	// Moved says whether a line shows steps of a job, or that it ended well.
+	Moved bool  `json:"moved"`
+	Files int   `json:"files"`
+	Lines int64 `json:"lines"`
+	Bytes int64 `json:"bytes"` // unpacked
+	Gaps  []Gap `json:"gaps,omitempty"`
 }
 
 // Lead is a failure with several possible causes, and what to gather to decide between them.

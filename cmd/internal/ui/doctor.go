@@ -106,6 +106,10 @@ func (u *UI) Logs(r logs.Reading) {
 	for _, n := range r.Need() {
 		u.print(u.out, indent+"need    ", indent+"        ", n)
 	}
+	if state == "well" && !r.Moved {
+		u.print(u.out, indent+"need    ", indent+"        ",
+			"if the job hangs, run launch doctor on its nodes: the logs show no step of it, and no end")
+	}
 	for _, g := range r.Gaps {
 		u.print(u.out, indent+"unread  ", indent+"        ", g.Path+": "+g.Why)
 	}
