@@ -59,7 +59,7 @@ func table() []cause {
 	for _, part := range [][]cause{
 		torchCauses, torchWaits, ncclCauses, rdmaCauses, podCauses, schedulerCauses, programCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, endCauses,
-		rosterCauses, unknownCauses, facts,
+		rosterCauses, unknownCauses, facts, hostFacts,
 	} {
 		out = append(out, part...)
 	}

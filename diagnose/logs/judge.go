@@ -43,6 +43,8 @@ func (f *follower) judge() Reading {
 	}
 	if r.First != nil {
 		r.Cascade = f.cascade(all, used)
+	} else if !f.moved {
+		f.hosts(&r)
 	}
 	return r
 }
