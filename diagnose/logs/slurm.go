@@ -104,7 +104,7 @@ var schedulerCauses = []cause{
 		id: "log.munge", grade: decisive, soft: true,
 		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential"},
 		form:  re(`[Mm]unge|authentication credential`),
-		not:   []string{"(retrying"},
+		not:   []string{"(retrying", "Expired credential", "Rewound credential"},
 		says:  "Slurm's authentication (munge) does not work on {where}",
 		do:    "look at systemctl status munge, the key and the clock of that node; in a container mount /run/munge",
 		from:  "slurm, auth/munge",
