@@ -1,7 +1,7 @@
 package logs
 
 // pciForm is how the NVIDIA driver names the GPU of an error in the kernel's log.
-const pciForm = `Xid \(PCI:(?P<pci>[\w:.]+)\): ?`
+const pciForm = `Xid(?: \((?:PCI:)?(?P<pci>[\w:.]+)\)| errors?)?: ?`
 
 // kernelCauses are what the kernel of a node reports of its hardware.
 var kernelCauses = []cause{
@@ -10,13 +10,13 @@ var kernelCauses = []cause{
 		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid",
 			"fallen off the bus", "Unable to determine the device handle"},
 		form: re(`ECC|NVLink error|(?P<pci>[\da-f]{4}:[\da-f:.]+)?.*fallen off the bus|device handle|` +
-			`(?:` + pciForm + `|Xid.*?: ?)(?P<xid>48|62|63|64|74|79|92|94|95|140)\b`),
+			pciForm + `(?P<xid>48|62|63|64|74|79|92|94|95|140)\b`),
 		says: "a GPU[ at {pci}] of {where} has a hardware error[ (Xid {xid})]",
 		do:   "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
 	}, {
 		id: "log.gpu-ecc", grade: family,
 		words: []string{"Xid (PCI", "NVRM: Xid", "GSP Timeout", "Heartbeat timed out"},
-		form: re(pciForm + `(?P<xid>119|120)\b|Xid.*?: ?(?P<xid>119|120)\b|` +
+		form: re(pciForm + `(?P<xid>119|120)\b|` +
 			`NVRM: (?P<gpu>GPU\d+) .*(?:GSP Timeout|Heartbeat)`),
 		says: "the firmware (GSP) of a GPU[ at {pci}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the driver, or " +
 			"the hardware",
@@ -26,7 +26,7 @@ var kernelCauses = []cause{
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.gpu-ecc", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"},
-		form: re(pciForm + `(?:\d+,.*previous Xid )?(?P<xid>14[4-9]|150)\b|Xid.*?: ?(?P<xid>14[4-9]|150)\b`),
+		form: re(pciForm + `(?:\d+,.*previous Xid )?(?P<xid>14[4-9]|150)\b`),
 		says: "NVLink of a GPU[ at {pci}] of {where} has an error (Xid {xid}): a link, a GPU, a switch or the fabric manager",
 		do: "look at dmesg of that node for the first of these Xid, nvidia-smi nvlink -e and the fabric manager's log; " +
 			"reset the GPUs, and replace the part if it happens again",
@@ -40,14 +40,14 @@ var kernelCauses = []cause{
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.cuda-memory-access", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"},
-		form: re(`(?:` + pciForm + `|Xid.*?: ?)(?P<xid>13|31|43|69)\b`),
+		form: re(pciForm + `(?P<xid>13|31|43|69)\b`),
 		says: "a kernel of a program on a GPU[ at {pci}] of {where} failed (Xid {xid}): a bug in a kernel, or a broken GPU",
 		do:   "run the program with CUDA_LAUNCH_BLOCKING=1; where it fails on that GPU alone, replace the GPU",
 		need: []string{"the program that used it, and its own output"},
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.xid", grade: open, words: []string{"Xid (PCI", "NVRM: Xid"},
-		form: re(`(?:` + pciForm + `|Xid.*?: ?)(?P<xid>\d+)\b`),
+		form: re(pciForm + `(?P<xid>\d+)\b`),
 		says: "the driver reports an error of a GPU[ at {pci}] of {where}: Xid {xid}",
 		need: []string{"what NVIDIA's catalog of Xid errors says of it", "nvidia-smi -q of that node"},
 	}, {
