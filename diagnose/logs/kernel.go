@@ -10,16 +10,16 @@ var kernelCauses = []cause{
 		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid",
 			"fallen off the bus", "Unable to determine the device handle"},
 		form: re(`ECC|NVLink error|(?P<pci>[\da-f]{4}:[\da-f:.]+)?.*fallen off the bus|device handle|` +
-			pciForm + `(?P<xid>48|62|63|64|74|79|92|94|95|140)\b`),
+			pciForm + `(?P<xid>48|63|64|74|79|92|94|95|140)\b`),
 		says: "a GPU[ at {pci}] of {where} has a hardware error[ (Xid {xid})]",
 		do:   "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
 	}, {
 		id: "log.gpu-ecc", grade: family,
 		words: []string{"Xid (PCI", "NVRM: Xid", "GSP Timeout", "Heartbeat timed out"},
-		form: re(pciForm + `(?P<xid>119|120)\b|` +
+		form: re(pciForm + `(?P<xid>62|119|120)\b|` +
 			`NVRM: (?P<gpu>GPU\d+) .*(?:GSP Timeout|Heartbeat)`),
-		says: "the firmware (GSP) of a GPU[ at {pci}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the driver, or " +
-			"the hardware",
+		says: "the firmware (GSP, PMU) of a GPU[ at {pci}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the " +
+			"driver, or the hardware",
 		do: "drain and reboot that node; update driver and firmware, or switch the firmware off " +
 			"(NVreg_EnableGpuFirmware=0) where the driver allows it; if it happens again, replace the GPU",
 		need: []string{"dmesg | grep -i nvrm of that node, and its driver's version"},
