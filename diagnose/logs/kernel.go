@@ -33,6 +33,12 @@ var kernelCauses = []cause{
 		need: []string{"dmesg | grep Xid of that node", "the fabric manager's log"},
 		from: "NVIDIA Xid catalog",
 	}, {
+		id: "log.xid", grade: open, words: []string{"SXid (PCI"},
+		form: re(`SXid \(PCI:(?P<pci>[\w:.]+)\): ?(?P<xid>\d+)\b`),
+		says: "the driver reports an error of an NVSwitch at {pci} of {where}: SXid {xid}",
+		need: []string{"what NVIDIA's guide to the fabric manager says of it", "the fabric manager's log of that node"},
+		from: "NVIDIA fabric manager",
+	}, {
 		id: "log.xid", grade: open, words: []string{"previous Xid "},
 		form: re(pciForm + `\d+,.*previous Xid (?P<xid>\d+)`),
 		says: "work on a GPU at {pci} of {where} was stopped after an error before: Xid {xid}",
