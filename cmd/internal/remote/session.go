@@ -94,14 +94,14 @@ func (s *Session) Run(script string) (printed []string, err error) {
 		"launch_run=$!\n", script, s.mark), nil)
 }
 
-// block is how much of an input goes to the command at once, in bytes: a pipe's size. head would pass on 8 KiB at a time,
-// and each wakes the command.
+// block is how much of an input goes to the command at once, in bytes: a pipe's size. head would pass on 8 KiB at a
+// time, and each wakes the command.
 const block = 64 << 10
 
 // Feed has the shell run a command that reads these bytes from its standard input, and no more. The error is a *Failed.
 func (s *Session) Feed(command string, input []byte) error {
 	// A dd that does not know the flag has read nothing.
-	take := fmt.Sprintf("{ dd bs=%[1]d count=%[2]d iflag=fullblock 2>/dev/null && head -c %[3]d || head -c %[4]d; }", block,
+	take := fmt.Sprintf("{ dd bs=%d count=%d iflag=fullblock 2>/dev/null && head -c %d || head -c %d; }", block,
 		len(input)/block, len(input)%block, len(input))
 	// After a failure the shell ends, so that what remains of the input does not become a command.
 	printed, err := s.tell(fmt.Sprintf("{ printf '%%s\\n' %[1]s; %[2]s | { %[3]s; } 2>&1; } || exit\n"+
