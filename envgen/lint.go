@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -44,7 +45,10 @@ func Lint(in Input) []finding.Finding {
 			if seen[d.Name] || !slices.ContainsFunc(r.names, func(p string) bool { return matches(p, d.Name) }) {
 				continue
 			}
-			seen[d.Name] = true // the first of a name is in force
+			seen[d.Name] = true                                              // the first of a name is in force
+			if strings.Contains(d.Name, "NCCL_") && !v.gpus() && !v.Mpirun { // here nothing reads it
+				continue
+			}
 			f := r.finds(v, d).Named(r.id).See(d.From, "%s=%s", d.Name, d.Value)
 			f.Fix = cmp.Or(f.Fix, drop(d))
 			out = append(out, f)

@@ -3,12 +3,15 @@ package envgen
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
 	"launch/fabric/gpu"
+	"launch/fabric/machine/machinetest"
+	"launch/fabric/rail"
 	"launch/internal/setting"
 )
 
@@ -61,5 +64,25 @@ func TestListensAreTheOtherAddressesForThePeers(t *testing.T) {
 	}
 	if got := Listens(Input{Node: node, World: World{Nodes: 1}, Torch: true}, nil); got != nil {
 		t.Errorf("one node: got %v", got)
+	}
+}
+
+// Each link of Slingshot has a part of the speed, and without the plugin NCCL's data goes over these interfaces.
+func TestAllLinksOfSlingshotCarryData(t *testing.T) {
+	in := Input{Node: machinetest.Node(t, "slingshot-mi250x"), Torch: true, World: World{Nodes: 2}}
+	links := rail.Of(in.Node, netip.Addr{}).Rails
+	if len(links) < 2 {
+		t.Fatalf("%d links", len(links))
+	}
+	var names []string
+	for _, r := range links {
+		names = append(names, r.Netdev)
+	}
+	first, _ := in.Node.Interface(names[0])
+	in.World.Addr = firstAddr(first)
+	in.Node.Interfaces = slices.Insert(slices.Clone(in.Node.Interfaces), 0, iface(1, "nmn0", "physical", "10.106.0.5/17"))
+	want := "NCCL_SOCKET_IFNAME==" + strings.Join(names, ",")
+	if !slices.Contains(brief(Make(in)), want) {
+		t.Errorf("not %s: %v", want, brief(Make(in)))
 	}
 }

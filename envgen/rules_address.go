@@ -19,7 +19,7 @@ func addressRules() []rule {
 		name: "NCCL_SOCKET_IFNAME", scope: setting.Node, source: "NCCL src/misc/socket.cc",
 		alone: first + "; without RDMA all of them carry data",
 		when:  "the first does not lead to the peers, or one at which not all nodes reach each other would carry data",
-		value: "=NAME of the interface with this node's address",
+		value: "=NAME of the interface with this node's address; on Slingshot, all of its links",
 		used:  (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
 	}, {
 		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
@@ -81,7 +81,7 @@ func ncclAgrees(v *view, value string) bool {
 
 func (v *view) wantNCCLIf(via fabric.Interface, _ netip.Prefix) want {
 	w := want{value: "=" + via.Name}
-	if v.World.Fast {
+	if v.World.Fast || v.fab.Kind == rail.Slingshot && v.onRail(via) { // each link has a part of the speed
 		w.value = "=" + strings.ReplaceAll(names(v.equals(via)), ", ", ",")
 	}
 	order := span{since: "2.28.3"} // virbr* left out
@@ -102,6 +102,11 @@ func (v *view) wantNCCLIf(via fabric.Interface, _ netip.Prefix) want {
 		}
 	}
 	return w
+}
+
+// onRail reports whether an interface is that of a rail.
+func (v *view) onRail(i fabric.Interface) bool {
+	return slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.Netdev == i.Name })
 }
 
 func (v *view) wantFamily(via fabric.Interface, addr netip.Prefix) want {
