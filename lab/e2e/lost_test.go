@@ -169,7 +169,7 @@ func TestWhichNodeFailedFirstIsSaidWhereAllFail(t *testing.T) {
 			c := embedded(t, 3)
 			file := filepath.Join(t.TempDir(), "file")
 			c.line = []string{"sh", "-c", "echo begun; while [ ! -e " + file + " ]; do sleep 0.05; done; " +
-				"[ $RANK = 1 ] && " + tt.first + "; sleep 0.7; exit 1"}
+				"[ $RANK = 1 ] && " + tt.first + "; sleep 1.1; exit 1"} // less than failGrace
 			c.flags = []string{"--nnodes", "3"}
 			nodes := []*node{c.start(0)}
 			c.joined(nodes...)
