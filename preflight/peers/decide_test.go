@@ -65,6 +65,10 @@ func TestDecide(t *testing.T) {
 				`host2 has "torchrun t.py --out 2"`,
 			Breaks: "ranks that run different programs wait for each other's collectives",
 			Fix:    "use the same command line on every node"}}}},
+		{"files with the node's own name", posts(3, func(i int, p *Post) {
+			p.Nameless, p.Names.Host = true, p.Name
+			p.Command = "torchrun t.py --out /tmp/" + p.Name + ".log"
+		}), Decision{Go: true}},
 		{"one script lies in other folders", posts(3, func(i int, p *Post) {
 			p.Script, p.Bare = "9 bytes, sha256 00", "python t.py"
 			p.Command = fmt.Sprintf("python /node%d/t.py", i)

@@ -3,7 +3,9 @@ package companion
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -103,8 +105,7 @@ func (e *ends) post(rank, status int) {
 // end with 0 if that came before each failure. Nothing is returned where all were ended alike, as by a scheduler: a
 // rank of this node then ended by the same signal, while torchrun ends with 1.
 func (e *ends) before() (failed, left *rankEnd) {
-	own, status := e.p.world.Self.ID, int(e.failed.own.Load())
-	asked := status == 128+int(syscall.SIGTERM) || status == 128+int(syscall.SIGINT)
+	own, status, asked := e.p.world.Self.ID, int(e.failed.own.Load()), e.asked()
 	if e.failed.recent() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
 		failed = &e.failed.end
 	}
@@ -112,6 +113,24 @@ func (e *ends) before() (failed, left *rankEnd) {
 		left = &e.left.end
 	}
 	return failed, left
+}
+
+// asked reports whether the first of this node's ranks was asked to end.
+func (e *ends) asked() bool {
+	status := int(e.failed.own.Load())
+	return status == 128+int(syscall.SIGTERM) || status == 128+int(syscall.SIGINT)
+}
+
+// storeEnded reports whether the launch of the node that hosts the store has ended: its port is closed.
+func (e *ends) storeEnded() bool {
+	if !e.p.spec.Embedded || e.p.server.Load() != nil || e.asked() {
+		return false
+	}
+	c, err := net.DialTimeout("tcp", e.p.spec.Endpoints[0], lastSay)
+	if err == nil {
+		_ = c.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // known reports whether the first end is known.
@@ -153,5 +172,9 @@ func (e *ends) blame() {
 	case left != nil:
 		e.p.say(finding.Warnf("%s, before this node's command failed: a rank that exchanges data with it fails", left).
 			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
+	case e.storeEnded():
+		e.p.say(finding.Warnf("launch on the node that hosts the store (%s) had ended, before this node's command failed: "+
+			"its failure may follow from that", e.p.spec.Endpoints[0]).
+			Named("node.lost").Do("first look at that node: what it printed, and what ended its processes"), "")
 	}
 }
