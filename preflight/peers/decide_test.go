@@ -69,6 +69,12 @@ func TestDecide(t *testing.T) {
 			p.Nameless, p.Names.Host = true, p.Name
 			p.Command = "torchrun t.py --out /tmp/" + p.Name + ".log"
 		}), Decision{Go: true}},
+		{"a host name that is also a number of processes", posts(2, func(i int, p *Post) {
+			p.Names.Host, p.NProc = fmt.Sprint(i+1), fmt.Sprint(i+1)
+		}), Decision{Go: true, Findings: finding.Report{{ID: "same.nproc", Status: finding.Warn,
+			What:   `processes per node differs: 1 of 2 nodes have "1", host1 has "2"`,
+			Breaks: "the ranks are unevenly spread; programs that split work by node go wrong",
+			Fix:    "use the same command line on every node"}}}},
 		{"one script lies in other folders", posts(3, func(i int, p *Post) {
 			p.Script, p.Bare = "9 bytes, sha256 00", "python t.py"
 			p.Command = fmt.Sprintf("python /node%d/t.py", i)

@@ -8,8 +8,8 @@ import (
 	"launch/internal/finding"
 )
 
-// ownAddresses judges the nodes that have the address of another one, such as a load balancer's copied to loopback:
-// their calls stay at home. It returns the calls that have nothing to do with them.
+// ownAddresses judges the nodes that also have another node's address, for example one copied to loopback for a load
+// balancer: their calls to that node never leave the machine. It returns the other calls.
 func ownAddresses(all []edge) (rest []edge, out []judged) {
 	apart := map[[2]int]bool{}
 	for _, e := range all {
