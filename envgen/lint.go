@@ -45,10 +45,10 @@ func Lint(in Input) []finding.Finding {
 			if seen[d.Name] || !slices.ContainsFunc(r.names, func(p string) bool { return matches(p, d.Name) }) {
 				continue
 			}
-			seen[d.Name] = true                                              // the first of a name is in force
-			if strings.Contains(d.Name, "NCCL_") && !v.gpus() && !v.Mpirun { // here nothing reads it
+			if strings.Contains(d.Name, "NCCL_") && !v.gpus() && !v.Mpirun { // no library reads it here
 				continue
 			}
+			seen[d.Name] = true // the first of a name is in force
 			f := r.finds(v, d).Named(r.id).See(d.From, "%s=%s", d.Name, d.Value)
 			f.Fix = cmp.Or(f.Fix, drop(d))
 			out = append(out, f)
@@ -162,8 +162,8 @@ func lintObsolete(_ *view, d setting.Decided) finding.Finding {
 	return finding.Warnf("%s=%s has no effect: %s", d.Name, d.Value, since)
 }
 
-// lackRule is one way in which a missing setting loses the fabric, and which the plan cannot set: only a vendor's
-// files have it, or there is none.
+// lackRule finds a setting that is missing and that the plan cannot set: only a vendor's files have it, or no value is
+// right.
 type lackRule struct {
 	id   string
 	name string // of the setting

@@ -127,7 +127,7 @@ func lintPKey(v *view, d setting.Decided) finding.Finding {
 			continue
 		}
 		i := slices.IndexFunc(p.PKeys, func(k fabric.PKey) bool { return k.Index == index })
-		if i >= 0 && fullMember(p.PKeys[i]) {
+		if i >= 0 && p.PKeys[i].Full() {
 			continue
 		}
 		state := "is a limited membership"

@@ -21,7 +21,7 @@ func (v *view) wantPKey() want {
 	case !ok:
 		return right("entry 0 of the partition table is a full membership, or unknown")
 	}
-	index, why := partition(keys, v.ipoib)
+	index, why := v.partition(keys)
 	if index < 0 {
 		return right("no entry of the partition table is a full membership on all HCAs")
 	}
@@ -29,13 +29,13 @@ func (v *view) wantPKey() want {
 		because: "entry " + strconv.Itoa(index) + why, seen: seen}
 }
 
-// lackPartition finds rails that have no partition in common, as limited members of that of entry 0.
+// lackPartition finds rails that are limited members in entry 0 and have no full membership in common.
 func lackPartition(v *view) finding.Finding {
 	keys, seen, ok := v.partitions()
 	if !ok || !v.gpus() || v.Mpirun || v.has("NCCL_IB_PKEY") {
 		return none()
 	}
-	if index, _ := partition(keys, v.ipoib); index >= 0 {
+	if index, _ := v.partition(keys); index >= 0 {
 		return none()
 	}
 	f := finding.Warnf("entry 0 of the partition table is no full membership, and no other index is one of the same " +
@@ -46,16 +46,16 @@ func lackPartition(v *view) finding.Finding {
 	return f
 }
 
-// partitions returns, by the indexes that are a full membership on all rails, the key on each rail; false: entry 0 is
-// a full one on a rail, or a table is unknown.
+// partitions returns the key on each rail for each index that is a full membership on all rails; false: entry 0 is a
+// full membership on a rail, or a table is unknown.
 func (v *view) partitions() (keys map[int][]int, seen []finding.Seen, ok bool) {
 	for _, p := range v.rails() {
-		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && fullMember(p.PKeys[0]) {
+		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && p.PKeys[0].Full() {
 			return nil, nil, false
 		}
 		own := map[int][]int{}
 		for _, k := range p.PKeys {
-			if before, on := keys[k.Index]; fullMember(k) && (on || keys == nil) {
+			if before, on := keys[k.Index]; k.Full() && (on || keys == nil) {
 				own[k.Index] = append(slices.Clone(before), leadingInt(k.Key, 0))
 			}
 		}
@@ -65,9 +65,9 @@ func (v *view) partitions() (keys map[int][]int, seen []finding.Seen, ok bool) {
 	return keys, seen, keys != nil
 }
 
-// partition returns the entry for the rails, and why; -1: there is none. The partition that the users of this machine
-// have is the one with an IPoIB interface that has an address.
-func partition(keys map[int][]int, ipoib func(key int) (name string, ok bool)) (index int, why string) {
+// partition returns the entry for the rails, and why; -1: no entry is right. The partition in use is the one whose
+// IPoIB interface has an address.
+func (v *view) partition(keys map[int][]int) (index int, why string) {
 	all := slices.Sorted(maps.Keys(keys))
 	if len(all) > 1 { // of the same partition on all rails
 		all = slices.DeleteFunc(all, func(i int) bool {
@@ -75,7 +75,7 @@ func partition(keys map[int][]int, ipoib func(key int) (name string, ok bool)) (
 		})
 	}
 	for _, i := range all {
-		if name, ok := ipoib(keys[i][0]); ok {
+		if name, ok := v.ipoib(keys[i][0]); ok {
 			return i, " is one, and " + name + " has an address in that partition"
 		}
 	}
@@ -88,8 +88,8 @@ func partition(keys map[int][]int, ipoib func(key int) (name string, ok bool)) (
 	return all[0], fmt.Sprintf(" is the first of %d (a guess)", len(all))
 }
 
-// ipoib returns the interface with an address that IPoIB has for a partition beside the default one: its name ends
-// with the key (drivers/infiniband/ulp/ipoib/ipoib_vlan.c).
+// ipoib returns the IPoIB interface with an address for a partition other than the default one: its name ends with the
+// key (drivers/infiniband/ulp/ipoib/ipoib_vlan.c).
 func (v *view) ipoib(key int) (name string, ok bool) {
 	for _, i := range v.Node.Interfaces {
 		_, suffix, child := strings.Cut(i.Name, ".")
@@ -106,5 +106,3 @@ func (p hcaPort) pkeysSeen() finding.Seen {
 	return finding.Seen{Where: fmt.Sprintf("/sys/class/infiniband/%s/ports/%d/pkeys", p.hca.Name, p.Num),
 		What: strings.Join(words, ", ")}
 }
-
-func fullMember(k fabric.PKey) bool { return leadingInt(k.Key, 0)&0x8000 != 0 }

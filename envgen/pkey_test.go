@@ -47,7 +47,7 @@ func TestThePartitionOfTheRails(t *testing.T) {
 		{"two, and IPoIB has no address there", child(keyed(two, two), "ib0.8002"), []string{"NCCL_IB_PKEY=1"}, nil},
 		{"two, in another order on one rail", child(keyed(two, "0x7fff 0x8002 0x8001"), "ib0.8002", "10.9.0.5/24"),
 			[]string{"NCCL_SOCKET_IFNAME==eth0"}, []string{"warn env.partition"}},
-		{"one rail is nowhere a full member, so it is none", keyed("0x7fff 0x8001", "0x7fff 0x0001"),
+		{"one port is not a full member anywhere, so it is not used", keyed("0x7fff 0x8001", "0x7fff 0x0001"),
 			[]string{"NCCL_IB_HCA==mlx5_0:1", "NCCL_IB_PKEY=1"}, nil},
 		{"full members at other indexes", keyed("0x7fff 0x8001", "0x7fff - 0x8001"), nil, []string{"warn env.partition"}},
 		{"the same, and the user has chosen", keyed("0x7fff 0x8001", "0x7fff - 0x8001").with("NCCL_IB_PKEY", "1"),

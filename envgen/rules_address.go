@@ -104,7 +104,7 @@ func (v *view) wantNCCLIf(via fabric.Interface, _ netip.Prefix) want {
 	return w
 }
 
-// onRail reports whether an interface is that of a rail.
+// onRail reports whether an interface belongs to a rail.
 func (v *view) onRail(i fabric.Interface) bool {
 	return slices.ContainsFunc(v.fab.Rails, func(r rail.Rail) bool { return r.Netdev == i.Name })
 }

@@ -5,6 +5,7 @@ package fabric
 import (
 	"io/fs"
 	"net/netip"
+	"strconv"
 
 	"launch/fabric/gpu"
 	"launch/fabric/software"
@@ -127,6 +128,12 @@ type Port struct {
 type PKey struct {
 	Index int    `json:"index"` // the index that NCCL_IB_PKEY uses
 	Key   string `json:"key"`   // "0xffff"; the highest bit is full membership
+}
+
+// Full reports whether the entry is a full membership (IBTA 10.9.3); false also where the key is no number.
+func (k PKey) Full() bool {
+	key, err := strconv.ParseUint(k.Key, 0, 16)
+	return err == nil && key&0x8000 != 0
 }
 
 // GID is one entry of a port's GID table.

@@ -87,10 +87,7 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 // cannot reach each other (IBTA 10.9.3). HGX B200 has such ports for NVLink's management.
 func (v *view) limited(all []candidate) (out []ruled) {
 	full := func(c candidate) bool {
-		return slices.ContainsFunc(c.port.PKeys, func(k fabric.PKey) bool {
-			key, err := strconv.ParseUint(k.Key, 0, 16)
-			return err == nil && key&0x8000 != 0
-		})
+		return slices.ContainsFunc(c.port.PKeys, fabric.PKey.Full)
 	}
 	if !slices.ContainsFunc(all, full) {
 		return nil
