@@ -39,7 +39,7 @@ func (c Connection) Unanswered() uint64 {
 }
 
 // Table is the table of all established connections of this network namespace. To read it takes some milliseconds
-// where the kernel's is large, so that who asks for many processes shares one. The zero Table is ready for use.
+// where the kernel's is large: callers that ask for many processes share one. The zero Table is ready for use.
 type Table struct {
 	mu   sync.Mutex
 	read time.Time

@@ -27,20 +27,18 @@ const (
 
 // losses looks at the agent's connection again and again.
 type losses struct {
+	sockets  *process.Table
 	known    []process.Connection // its own, once they are found
 	received uint64               // bytes, at the last look
 	gaps     int                  // looks that found this gap
 }
-
-// established is what the looks of all sessions share.
-var established process.Table
 
 // look returns how long packets get lost, or nil: a long segment has no answer, or data waits for one before it,
 // while a new connection to the same port is answered. An agent that connects through another process has no
 // connection of its own.
 func (l *losses) look(ctx context.Context, pid int) *Loss {
 	if l.known = again(l.known); len(l.known) == 0 {
-		l.known = established.Connections(pid)
+		l.known = l.sockets.Connections(pid)
 	}
 	for _, c := range l.known {
 		size := min(c.Unanswered(), uint64(c.MSS))

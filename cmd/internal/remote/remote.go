@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"launch/internal/process"
 )
 
 const (
@@ -26,6 +28,8 @@ const (
 type Agent struct {
 	Argv []string
 	Srun bool // Slurm's: the host is an option's value
+	// Sockets is the table in which sessions look for their connections, shared by many; nil: one for each session.
+	Sockets *process.Table
 }
 
 // SSH is the user's own ssh.

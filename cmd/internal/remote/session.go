@@ -2,6 +2,7 @@ package remote
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"os/exec"
 	"strings"
 	"time"
+
+	"launch/internal/process"
 )
 
 // Session is a shell on one host, which reads what it does from its standard input. So what it is told is on no
@@ -44,7 +47,7 @@ const atEnd = "trap '[ -z \"$launch_run\" ] || kill $launch_run 2>/dev/null; eva
 // Open starts a shell on a host. ctx ends it. The error is a *Failed.
 func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	s := &Session{agent: agent, ctx: ctx, cmd: agent.command(ctx, host, "exec /bin/sh -s"), lines: make(chan string, 16),
-		words: &tail{}, mark: "launch-" + rand.Text()}
+		words: &tail{}, mark: "launch-" + rand.Text(), losses: losses{sockets: cmp.Or(agent.Sockets, new(process.Table))}}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return nil, err

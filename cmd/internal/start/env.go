@@ -35,7 +35,7 @@ func (s *Start) format(context.Context) error {
 
 // printEnv prints the plan of this node, or the reasons for it.
 func (s *Start) printEnv(ctx context.Context) error {
-	in := s.asked()
+	in := s.torchInput()
 	if s.Job.Several() && s.Machine != nil {
 		a, err := s.recordedAddr()
 		if err != nil {
@@ -58,8 +58,8 @@ func (s *Start) printEnv(ctx context.Context) error {
 	return s.printPlan(in)
 }
 
-// asked returns what a plan is made of; without a command it is that of a torch.
-func (s *Start) asked() envgen.Input {
+// torchInput returns the input of the plan; without a command the plan is for torch.
+func (s *Start) torchInput() envgen.Input {
 	in := s.Input
 	in.Torch = in.Torch || len(s.argv) == 0
 	return in
@@ -101,6 +101,7 @@ func (s *Start) printPlan(in envgen.Input) error {
 	return nil
 }
 
+// emitPlan prints a plan as JSON lines.
 func (s *Start) emitPlan(plan envgen.Plan, why string) {
 	for _, v := range plan {
 		s.UI.Emit(true, "var", v)

@@ -19,6 +19,7 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/launcher"
 	"launch/internal/mpirun"
+	"launch/internal/process"
 	"launch/preflight/hosts"
 	"launch/preflight/threshold"
 )
@@ -224,7 +225,7 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		a.cut()
 	}
 	a.copies = newCopies()
-	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun}
+	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun, Sockets: new(process.Table)}
 	p := &pace{began: time.Now()}
 	one := func(p *pace, i int) {
 		by := agent

@@ -165,12 +165,12 @@ func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) st
 	if n > 1 {
 		words = append(words, "--store", "https://"+net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes",
 			strconv.Itoa(n), "--node-rank", strconv.Itoa(rank), "--job", hostsJob, "--join-timeout", meetBudget.String())
-	}
-	if n > 1 && s.benches() {
-		words = append(words, "--bench", o.Bench)
-	}
-	if n > 1 && o.AllPairs {
-		words = append(words, "--all-pairs")
+		if s.benches() {
+			words = append(words, "--bench", o.Bench)
+		}
+		if o.AllPairs {
+			words = append(words, "--all-pairs")
+		}
 	}
 	if len(o.Skip) > 0 {
 		words = append(words, "--skip", strings.Join(o.Skip, ","))

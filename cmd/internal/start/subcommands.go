@@ -74,7 +74,7 @@ func (s *Start) checkTogether(ctx context.Context) error {
 	s.part(ctx)
 	s.leave("its check is over")
 	if s.UI.JSON() { // the head of an mpirun line starts no second launch on each host for it
-		in := s.asked()
+		in := s.torchInput()
 		in.World.Addr = s.World.Self.Addr
 		s.emitPlan(envgen.Make(in), "")
 	}
