@@ -6,20 +6,20 @@ const (
 	moreMemory = "ask for more memory in the job's script, or use fewer DataLoader workers and less pinned memory"
 )
 
-// overMemory returns a row for the words with which a batch system kills a job that uses too much memory.
+// overMemory returns a row for the messages of a batch system that kills a job for its memory.
 func overMemory(system, from string, words []string, form form) cause {
 	return cause{id: "log.host-oom", grade: decisive, words: words, form: form,
 		says: system + " ended the job on {where}, since it used more memory than it may[: {used}, limit {limit}]",
 		do:   moreMemory, from: from}
 }
 
-// overTime returns a row for the words with which a batch system ends a job at its time limit.
+// overTime returns a row for the messages of a batch system that ends a job at its time limit.
 func overTime(system, from string, words []string, form form) cause {
 	return cause{id: "log.batch-time", grade: decisive, words: words, form: form,
 		says: system + " ended the job at its time limit[: {used}, limit {limit}]", do: moreTime, from: from}
 }
 
-// endedBy returns a row for the other ends that a batch system reports.
+// endedBy returns a row for other ends of jobs that a batch system reports.
 func endedBy(system, record string, words []string, form form) cause {
 	return cause{id: "log.batch-ended", grade: open, soft: true, words: words, form: form,
 		says: system + " ended the job[: {why}]",

@@ -66,7 +66,7 @@ func ofExit(code string) *cause {
 	return &exitOther
 }
 
-// meant returns the cause that a signal or a code of a shell in a line stands for.
+// meant returns the cause of an end by the signal, or the exit code of a shell, in a line.
 func (c *cause) meant(vals map[string]string) *cause {
 	code := vals["code"]
 	if sig := vals["sig"]; sig != "" {

@@ -29,8 +29,8 @@ func (f *follower) hosts(r *Reading) {
 	switch {
 	case len(has) > 0 && len(none) > 0:
 		r.Open = append(r.Open, Lead{Family: "log.net-mismatch", Nodes: none,
-			Says: "hosts load different network plugins of NCCL: " + strings.Join(has, ", ") + " has one, " +
-				strings.Join(none, ", ") + " has none; then they do not use the same network",
+			Says: "hosts load different network plugins of NCCL: found on " + strings.Join(has, ", ") +
+				", not found on " + strings.Join(none, ", ") + "; these hosts do not use the same network",
 			Need: []string{"LD_LIBRARY_PATH, NCCL_NET_PLUGIN and the folder of libnccl-net.so on these hosts",
 				"a run with NCCL_NET_PLUGIN=none on all of them"}})
 	case len(bridge) > 0 && slices.ContainsFunc(between, func(h string) bool { return !slices.Contains(bridge, h) }):

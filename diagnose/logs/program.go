@@ -86,7 +86,7 @@ var programCauses = []cause{
 	}, {
 		id: "log.license", grade: decisive, words: []string{"icensing error:", "FLEXlm error:"},
 		form: re(`(?:FLEX\w*|FlexNet) (?:[Ll]icensing )?error: *(?P<code>-\d+)`),
-		says: "the license server gives {who} no license (FlexNet {code}): none is free, or none fits",
+		says: "the license server gives {who} no license (FlexNet {code}): all are in use, or it has no license of that kind",
 		do:   "lmutil lmstat -a -c PORT@HOST shows what is licensed, until when, and who holds it",
 		from: "FlexNet Publisher",
 	}, {

@@ -25,7 +25,7 @@ var torchWaits = []cause{
 	}, {
 		id: "log.rank-range", grade: family, with: "env.no-rank-0", but: "env.others",
 		words: []string{"client socket has timed out", "client socket has failed to connect to any"},
-		says:  "RANK is not 0 where WORLD_SIZE is 1: no process is rank 0, and so none opens the store",
+		says:  "RANK is not 0 where WORLD_SIZE is 1: no process is rank 0, which would open the store",
 		do:    "set WORLD_SIZE to the number of ranks, or RANK=0 for a single process",
 		need:  []string{"RANK, WORLD_SIZE, MASTER_ADDR of each process"},
 		from:  "torch distributed_c10d.py",

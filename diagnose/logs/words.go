@@ -85,7 +85,8 @@ func (e *event) values(who string) map[string]string {
 	return vals
 }
 
-// fill puts an event's values into what to do or to gather; one that the log lacks stays a word in capitals.
+// fill returns what to do or to gather with an event's values; a value that the log lacks appears as its name in
+// capitals.
 func (e *event) fill(text, who string) string {
 	vals := e.values(who)
 	return placeholder.ReplaceAllStringFunc(text, func(p string) string {

@@ -77,8 +77,8 @@ func (run Run) environ(env []string) (out []string) {
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one
-// write, so that calls in the background do not mix. A program that is started costs more than all that a shell does
-// itself: words, which are not quoted, need none to become one line.
+// write, so that calls in the background do not mix. To start a program costs more than all that the shell does without
+// one: unquoted arguments become one line in words, which starts no program.
 const preamble = `set -f
 say() { printf '%s\t%s\n' "$1" "$2"; }
 words() { k=$1; shift; printf '%s\t%.2000s\n' "$k" "$*"; }

@@ -48,8 +48,8 @@ const (
 	unloaded = "the kernel kills a program of that size as it loads it; the other nodes say which node is missing"
 	// stale is why launch fails a job that runs with ranks typed by hand.
 	stale = "a node rank that the job cannot have is refused by name: it may be right, and --nnodes wrong"
-	// noGloo is why it fails a line of torchrun whose program stands in for torch's.
-	noGloo = "the stand-in has no Gloo, which would listen on loopback"
+	// noGloo is why it fails a line of torchrun that runs the bench's own program.
+	noGloo = "the bench's own program has no Gloo, which would listen on loopback"
 	// contradicts is why it fails one that runs by luck: torchrun's static rendezvous does not compare the counts.
 	contradicts = "the nodes are given two numbers of nodes, of which one is wrong"
 	// together is why launch may say nothing. For a command that waits, launch names the node that failed.

@@ -3,8 +3,8 @@
 // store on the store host, and the port for the job's own store. It decides nothing, and ends
 // within a second of the command.
 //
-// Client is launch's side; Main is the process. A check of nodes, which becomes no command, has its companion inside
-// if it hosts no store. launch calls the methods of the companion by JSON-RPC over a socket pair or pipe, which ends
+// Client is launch's side; Main is the process. A check that hosts no store has its companion in its own
+// process. launch calls the methods of the companion by JSON-RPC over a socket pair or pipe, which ends
 // with the handoff.
 package companion
 

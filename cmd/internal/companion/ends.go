@@ -22,7 +22,7 @@ const failedRound, leftRound = "failed", "left"
 // lastSay is how long the companion may wait at a command's end until it knows which rank ended first.
 const lastSay = 300 * time.Millisecond
 
-// relatedEnds is how long after the end of a rank that of another may follow from it: NCCL's watchdog waits for 10
+// relatedEnds is the longest time after which another rank may end for the same reason: NCCL's watchdog waits for 10
 // minutes. A rank that failed earlier was started again by its torchrun (--max-restarts).
 const relatedEnds = 20 * time.Minute
 

@@ -43,7 +43,7 @@ const (
 	statusBudget = 100 * time.Millisecond
 )
 
-// companion is the process itself, or inside launch. Its exported methods are launch's calls.
+// companion is that process, or a part of launch. Its exported methods are launch's calls.
 type companion struct {
 	ctx    context.Context
 	cancel context.CancelFunc

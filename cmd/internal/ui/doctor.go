@@ -108,7 +108,7 @@ func (u *UI) Logs(r logs.Reading) {
 	}
 	if state == "well" && !r.Moved {
 		u.print(u.out, indent+"need    ", indent+"        ",
-			"if the job hangs, run launch doctor on its nodes: the logs show no step of it, and no end")
+			"if the job hangs, run launch doctor on its nodes: the logs show no step and no end of the job")
 	}
 	for _, g := range r.Gaps {
 		u.print(u.out, indent+"unread  ", indent+"        ", g.Path+": "+g.Why)
