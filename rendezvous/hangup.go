@@ -25,9 +25,10 @@ type Hangup struct {
 	at   atomic.Int64          // UnixNano; 0: never
 	lost atomic.Pointer[error] // that long packets get lost; nil: not seen
 
-	mu   sync.Mutex
-	to   []netip.Addr             // where the store is by now; nil: where the endpoints say
-	open map[watchedConn]struct{} // connections to it
+	mu    sync.Mutex
+	to    []netip.Addr             // where the store is by now; nil: where the endpoints say
+	open  map[watchedConn]struct{} // connections to it
+	moved chan struct{}            // a move that no try to reach the store has followed; nil: none waits for one
 }
 
 // Connected returns the addresses to which connections are open.
@@ -51,6 +52,10 @@ func (h *Hangup) Move(addrs []netip.Addr) {
 			old = append(old, c)
 		}
 	}
+	select {
+	case h.moved <- struct{}{}:
+	default:
+	}
 	h.mu.Unlock()
 	if len(old) > 0 {
 		h.at.Store(time.Now().UnixNano())
@@ -58,6 +63,19 @@ func (h *Hangup) Move(addrs []netip.Addr) {
 	for _, c := range old {
 		_ = c.Close()
 	}
+}
+
+// whenMoved is readable after a Move: a pause before the next try to reach the store ends with it.
+func (h *Hangup) whenMoved() <-chan struct{} {
+	if h == nil {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.moved == nil {
+		h.moved = make(chan struct{}, 1)
+	}
+	return h.moved
 }
 
 // places returns the addresses to dial for an endpoint.
@@ -171,11 +189,7 @@ func (c watchedConn) to() netip.Addr {
 // dial is dialShort for gRPC. It bounds, as gRPC does for a connection that it knows, how long data
 // may remain unacknowledged.
 func (h *Hangup) dial(ctx context.Context, addr string) (c net.Conn, err error) {
-	for _, at := range h.places(addr) {
-		if c, err = dialShort(ctx, at); err == nil {
-			break
-		}
-	}
+	c, err = dialShort(ctx, h.places(addr)...)
 	if h.watch(err); err != nil {
 		return nil, err
 	}

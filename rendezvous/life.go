@@ -45,6 +45,7 @@ func (s *Session) run(ctx context.Context) {
 		})
 		select {
 		case <-time.After(d):
+		case <-s.cfg.Hangup.whenMoved():
 		case <-ctx.Done():
 		}
 	}

@@ -36,6 +36,9 @@ type Config struct {
 	// FailFast ends the wait for a world when a node has reported that it is not
 	// fit, and the job cannot do without it.
 	FailFast bool
+	// Renews says that a node whose run may be over in a store that was started again is started again, too, as a
+	// new one: it does not wait for another node that knows that the run goes on.
+	Renews bool
 	// Hangup, where set, is that of the Store: without it a node cannot know that its run goes on
 	// in a store that was started again.
 	Hangup *Hangup
@@ -85,7 +88,7 @@ func Enter(ctx context.Context, cli *clientv3.Client, cfg Config) *Session {
 	s := &Session{cfg: cfg, cli: cli, k: protocol.KeysOf(cfg.Job), done: make(chan struct{}), kick: make(chan struct{}, 1),
 		changed: make(chan struct{}), reducers: map[string]Reduce{},
 		node: protocol.New(protocol.Config{Job: cfg.Job, Self: cfg.Self, TTL: cfg.TTL, StartTimeout: cfg.StartTimeout,
-			LastCall: cfg.LastCall, Hosted: cfg.Hosted, FailFast: cfg.FailFast,
+			LastCall: cfg.LastCall, Hosted: cfg.Hosted, FailFast: cfg.FailFast, Renews: cfg.Renews,
 			Seed: [2]uint64{rand.Uint64(), rand.Uint64()}}, table())}
 	ctx, s.stop = context.WithCancel(ctx)
 	go s.run(ctx)

@@ -7,20 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
@@ -175,21 +172,6 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 	cfg.DialOptions = append(cfg.DialOptions, checked()...)
 	cfg.TLS, err = s.tlsConfig()
 	return cfg, err
-}
-
-// segment is the most data that a packet to or from the store carries, in bytes. With
-// the headers and options of TCP it fits IPv6's least MTU of 1,280 (RFC 8200, 5). A path
-// that silently drops longer packets, which the checks between nodes find, must not
-// prevent the rendezvous.
-const segment = 1200
-
-// dialShort returns a connection with segments of that size in both directions: the kernel
-// announces the limit to the other end and observes it. The rest is as in gRPC's own dialer.
-func dialShort(ctx context.Context, addr string) (net.Conn, error) {
-	d := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segment) })
-	}}
-	return d.DialContext(ctx, "tcp", addr)
 }
 
 // pingTimeout is how long the store may take to answer a ping on a connection.

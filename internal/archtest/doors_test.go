@@ -252,8 +252,8 @@ var testDoors = map[string][]string{
 	// unix, to mount one file, and for another user's link.
 	"internal/outfile": {unixPkg},
 	// unix, to mount a small disk.
-	// verdict, for the answers of the doctor.
-	"lab/e2e": {"diagnose/verdict", "lab/netns", "lab/programs", unixPkg},
+	// verdict, for the answers of the doctor; miekg/dns, for the names of a cluster's pods.
+	"lab/e2e": {"diagnose/verdict", "lab/netns", "lab/programs", unixPkg, "github.com/miekg/dns"},
 	// miekg/dns, for name servers that fail; machines, for hosts that look like them.
 	"lab/faultbench": {"fabric/machine", "fabric/machine/machinetest", "lab/netns", "lab/programs",
 		"lab/starts", "github.com/miekg/dns"},

@@ -17,6 +17,9 @@ func TestMain(m *testing.M) {
 	if err := programs.Become(); err != nil {
 		panic(err)
 	}
+	if file := os.Getenv(zoneFile); file != "" {
+		panic(serveZone(file))
+	}
 	os.Exit(programs.Run(m, func(dir string) (err error) {
 		tools.launch, tools.fake, err = programs.Build(dir)
 		return err

@@ -70,12 +70,14 @@ func (l *lab) of(t *testing.T, name string, index int) (newest pod) {
 	return newest
 }
 
-// log prints what the pods of a Job say.
+// log prints what the pods of a Job say, also those that have ended.
 func (l *lab) log(t *testing.T, name string) {
 	out, _ := l.kubectl("", "get", "pods", "-o", "wide", "-l", "batch.kubernetes.io/job-name="+name)
-	logs, _ := l.kubectl("", "logs", "--prefix", "--tail=25", "--max-log-requests=20", "-l",
-		"batch.kubernetes.io/job-name="+name)
-	t.Logf("%s\n%s", out, logs)
+	for _, p := range l.pods(name) {
+		logs, _ := l.kubectl("", "logs", "--timestamps", "--prefix", "--tail=25", p.Metadata.Name)
+		out += "\n" + logs
+	}
+	t.Log(out)
 }
 
 // trains returns how long it takes from since until all n ranks are in a run that began after it; after is 0: not

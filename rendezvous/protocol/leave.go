@@ -93,12 +93,12 @@ const runGrace = 5 * time.Second
 
 // awaitRun waits until another node of the run has returned to an emptied store. A node goes
 // on with its run there if it saw the end of the last store, and the run could not end without
-// it in that one. This node does not know that.
+// it in that one. This node does not know that. One that is started again anyway does not wait.
 func (n *Node) awaitRun() {
 	if n.emptied.IsZero() {
 		n.emptied = n.now
 	}
-	if left := runGrace - n.now.Sub(n.emptied); left > 0 {
+	if left := runGrace - n.now.Sub(n.emptied); left > 0 && !n.cfg.Renews {
 		n.wait(left)
 		return
 	}

@@ -45,6 +45,7 @@ type Config struct {
 	LastCall     time.Duration // how long to wait for more than the least number of nodes
 	Hosted       bool          // no world without the store host
 	FailFast     bool          // an unfit node ends the wait
+	Renews       bool          // a node whose run may be over ends at once, and is started again as a new one
 	Seed         [2]uint64     // of the nonces
 }
 

@@ -123,6 +123,7 @@ func (p *companion) Handoff(none, *none) (err error) {
 // Ended reports the status of this node's command.
 func (p *companion) Ended(status int, _ *none) (err error) {
 	defer p.call(&err)()
+	p.ended.Store(true)
 	p.session.Ended(status)
 	return nil
 }
@@ -130,6 +131,7 @@ func (p *companion) Ended(status int, _ *none) (err error) {
 // Fate waits until the run is over.
 func (p *companion) Fate(command int, f *rendezvous.Fate) (err error) {
 	defer p.call(&err)()
+	p.ended.Store(false)
 	p.command.Store(int64(command))
 	*f, err = p.session.Fate(p.ctx, p.spec.Budget)
 	return err

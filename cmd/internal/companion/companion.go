@@ -43,6 +43,7 @@ type Spec struct {
 	StartTimeout time.Duration `json:"start_timeout,omitempty"`
 	FailFast     bool          `json:"fail_fast,omitempty"`
 	NoWait       bool          `json:"no_wait,omitempty"`
+	Renews       bool          `json:"renews,omitempty"` // see rendezvous.Config
 	// HangAfter is how long nothing may move on node rank 0 before it asks all nodes why; 0: never.
 	HangAfter time.Duration `json:"hang_after,omitempty"`
 	EndHung   bool          `json:"end_hung,omitempty"` // --on-hang end: launch waits for Hung

@@ -13,8 +13,8 @@ import (
 
 const (
 	// followPause is how often a pod asks whether the name of the store's host means a newer pod. When it loses the
-	// connection, it asks after lostPause, and then more and more rarely.
-	followPause, lostPause = 15 * time.Second, time.Second
+	// connection, it asks after lostPause, and then more and more rarely, up to lostPauseMax.
+	followPause, lostPause, lostPauseMax = 5 * time.Second, time.Second, 4 * time.Second
 	// oursBudget bounds the question whether a store is this job's.
 	oursBudget = 5 * time.Second
 )
@@ -29,15 +29,16 @@ type Names struct {
 // the old one may run on. What the other nodes find by the name counts.
 func (p *companion) follow(at rendezvous.Store) {
 	find, known, lost := &dns.Pods{Config: p.spec.Names.Servers}, known{}, lostPause
+	made := false // a newer pod has an address, and no store yet
 	for {
 		pause := followPause
 		switch up := len(p.hangup.Connected()) > 0; {
-		case up && len(known) == 0:
+		case up && len(known) == 0, made:
 			pause = lostPause
 		case up:
 			lost = lostPause
 		default:
-			pause, lost = lost, min(lost*5/4, followPause)
+			pause, lost = lost, min(lost*5/4, lostPauseMax)
 		}
 		select {
 		case <-time.After(pause):
@@ -46,8 +47,13 @@ func (p *companion) follow(at rendezvous.Store) {
 		}
 		addrs, connected := find.Find(p.ctx, p.spec.Names.Host), p.hangup.Connected()
 		newer := known.newer(addrs, connected)
+		fresh := slices.DeleteFunc(slices.Clone(newer), func(a netip.Addr) bool { return known[a] })
+		if made = len(fresh) > 0; made {
+			newer = fresh
+		}
 		if moveTo(p.ctx, at, newer) || len(known) == 0 && len(connected) > 0 {
 			known.add(addrs)
+			made = false
 		}
 	}
 }

@@ -66,6 +66,7 @@ type companion struct {
 	server      atomic.Pointer[rendezvous.Server]
 	launch      int          // its PID, later the command's
 	command     atomic.Int64 // with --restarts: the PID of the command
+	ended       atomic.Bool  // with --restarts: that command has ended
 	status      int          // of the command that has ended, if known
 	statusKnown bool
 	client      *clientv3.Client

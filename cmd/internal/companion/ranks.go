@@ -86,6 +86,9 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	case <-ctx.Done(): // the command has ended too
 		return
 	}
+	if r.watcher.p.ended.Load() { // it has, and waits for the other nodes
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, l := range r.known {

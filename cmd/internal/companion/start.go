@@ -57,7 +57,7 @@ func (p *companion) Start(spec Spec, out *Joining) (err error) {
 		reached = func() netip.Addr { return process.Reached(os.DirFS("/proc"), int(s.Serve[0].Port())) }
 	}
 	p.session = rendezvous.Enter(p.ctx, p.client, rendezvous.Config{Job: s.Job, Self: self, Reached: reached,
-		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.NoWait,
+		StartTimeout: s.StartTimeout, LastCall: s.LastCall, FailFast: s.NoWait, Renews: s.Renews,
 		Hosted: s.Embedded, OwnStore: s.Embedded, Hangup: &p.hangup, Events: p.event})
 	if len(s.Serve) > 0 && !self.First {
 		p.wg.Go(func() { p.takeOver() })

@@ -11,6 +11,7 @@ import (
 	"launch/fabric"
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/job"
 	"launch/rendezvous"
 )
 
@@ -42,6 +43,9 @@ func (s *Start) alone() string {
 		return text + fmt.Sprintf("this node hosts the store of %s, the name of a Service, as its %s is 0. Other pods "+
 			"whose %[2]s is 0, too, host one of their own: then name one pod on all, --store POD.SERVICE, and unset it",
 			at.Host, s.Job.Index.From.Name)
+	}
+	if s.Job.Store.From.Name == job.PodHostName {
+		return text + fmt.Sprintf("do the other pods run? %s", getPods(*s.Job.Pod))
 	}
 	text += fmt.Sprintf("this node hosts the store at %s. Check that all nodes have the same %s: a line with "+
 		"$(hostname) names another host on each", strings.Join(place.Endpoints, ", "), s.Job.Store.From.Name)

@@ -131,16 +131,25 @@ func (s *Start) inPod(err error) error {
 	return err
 }
 
+// inNamespace is what kubectl takes for a pod's namespace, with a space after it.
+func inNamespace(p job.Pod) string {
+	if p.Namespace == "" {
+		return ""
+	}
+	return "-n " + p.Namespace + " "
+}
+
+// getPods is the line that shows the job's pods.
+func getPods(p job.Pod) string {
+	if p.Selector == "" {
+		return "kubectl " + inNamespace(p) + "get pods -o wide"
+	}
+	return "kubectl " + inNamespace(p) + "get pods -l " + p.Selector + " -o wide"
+}
+
 // podFix returns what to do about the failure of a pod; "": nothing that Kubernetes knows more of.
 func podFix(p job.Pod, j job.Job, err error, code int) string {
-	ns := ""
-	if p.Namespace != "" {
-		ns = "-n " + p.Namespace + " "
-	}
-	pods := "kubectl " + ns + "get pods -o wide"
-	if p.Selector != "" {
-		pods = "kubectl " + ns + "get pods -l " + p.Selector + " -o wide"
-	}
+	ns, pods := inNamespace(p), getPods(p)
 	_, unnamed := errors.AsType[*storeaddr.NameError](err)
 	_, other := errors.AsType[*rendezvous.OtherStoreError](err)
 	switch {

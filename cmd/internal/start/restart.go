@@ -106,7 +106,11 @@ func (s *Start) storeLost(run *supervise.Attempt, why string) {
 	}
 	f := finding.Warnf("the store is lost (%s): without it the nodes cannot start again; %s", why, wait).
 		Named("store.lost")
-	if at := s.Job.Store.V; at.Embedded {
+	switch at := s.Job.Store.V; {
+	case ofAPod(s.Job):
+		f = f.Do("%s   # a new pod %s starts all again\nof a lost machine: kubectl taint node NODE "+
+			"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", getPods(*s.Job.Pod), at.Host)
+	case at.Embedded:
 		f = f.Do("start the same line on %s again: then all nodes start again\n"+
 			"a store that outlives its nodes: launch store, on a machine that stays", at.Host)
 	}
@@ -116,17 +120,22 @@ func (s *Start) storeLost(run *supervise.Attempt, why string) {
 // severed ends the command of a node that has lost its place: the others start again without it. If the
 // command has ended already, its own status counts, unless only the store prevents a restart.
 func (s *Start) severed(run *supervise.Attempt, why error) error {
+	_, over := errors.AsType[*rendezvous.RunOverError](why)
 	select {
 	case <-run.Done():
-		if s.status = run.Status(); s.status != 0 && errors.Is(why, rendezvous.ErrUnreachable) {
+		s.status = run.Status()
+		if over && s.renews() && s.status != 0 {
+			break // it may have failed because the node was lost
+		}
+		if s.status != 0 && errors.Is(why, rendezvous.ErrUnreachable) {
 			return exit.Errorf(exit.Unreachable, "the command ended on this node with %d, and without the store it cannot "+
 				"start again: %v", s.status, why).Do("start the same line again on all nodes")
 		}
 		s.UI.Note("%v; the exit status is the command's own", why)
 		return nil
 	default:
+		s.UI.Note("%v; ending the command on this node: the other nodes may start again without it", why)
 	}
-	s.UI.Note("%v; ending the command on this node: the other nodes may start again without it", why)
 	if err := run.Stop(companion.StopGrace); err != nil {
 		return stuck(err)
 	}

@@ -133,7 +133,7 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 	defer s.stop()
 	err := s.do(ctx, stages...)
 	if err != nil {
-		err = s.depart(ctx, err)
+		err = s.anew(ctx, s.depart(ctx, err))
 	}
 	if err == nil {
 		return s.status
