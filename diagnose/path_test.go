@@ -167,3 +167,28 @@ func TestASilentServerIsNoRank(t *testing.T) {
 		}
 	}
 }
+
+// TestACallWithoutAnAnswerIsComparedWithLaunchsOwn: to the same node, at another port, and perhaps by another user.
+func TestACallWithoutAnAnswerIsComparedWithLaunchsOwn(t *testing.T) {
+	there := netip.MustParseAddr("10.0.0.2")
+	for name, tt := range map[string]struct {
+		user int
+		path []scene.Path
+		want string
+	}{
+		"a port":          {0, []scene.Path{{To: there, Outcome: scene.Answered}}, "a filter of that port"},
+		"a user":          {99, []scene.Path{{To: there, Outcome: scene.Answered}}, "or of what user 99 sends"},
+		"new connections": {0, []scene.Path{{To: there, Outcome: scene.Unreachable}}, "no new connection gets there"},
+		"not tried":       {0, nil, "calls host1 at port 4444 and gets no answer"},
+	} {
+		zero := plainRank(0, "python", 1)
+		zero.Sockets = []scene.Socket{{PID: zero.Procs[0].PID, State: "syn-sent", Info: &scene.Info{Retrans: 4},
+			Local: netip.MustParseAddrPort("10.0.0.1:40001"), Remote: netip.AddrPortFrom(there, 4444)}}
+		zero.Procs[0].User, zero.Paths = tt.user, tt.path
+		zero.Peers = []scene.Peer{{Name: "host1", Rank: 1, Addrs: []netip.Addr{there}}} // its launch does not answer
+		v := Judge([]scene.Scene{zero})[0].Why[0]
+		if v.Cause != "mesh.dropped" || !strings.Contains(v.Says, tt.want) || !slices.Contains(v.Nodes, "host1") {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}

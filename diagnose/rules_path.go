@@ -66,8 +66,7 @@ func (v *view) dials() (out []claim) {
 	done := map[string]bool{}
 	for _, s := range v.seats {
 		for _, k := range s.node.scene.Sockets {
-			if k.PID != s.proc.PID || k.State != "syn-sent" || v.isStore(s.node, k) ||
-				k.Info != nil && k.Info.Retrans+uint32(k.Info.Backoff) < 2 {
+			if k.PID != s.proc.PID || !k.Unanswered() || v.isStore(s.node, k) {
 				continue
 			}
 			key := s.node.name + " " + k.Remote.Addr().String()
@@ -90,17 +89,7 @@ func (v *view) dial(s *seat, k scene.Socket) claim {
 		sent = fmt.Sprintf("syn-sent, %d retransmissions", k.Info.Retrans)
 	}
 	if r < 0 {
-		c := claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).
-			of(nil, s.node).see("tcp_info", sent)
-		elsewhere := func(o scene.Socket) bool { // the job knows the address from another connection
-			return o.Remote.Addr().Unmap() == addr && o.Remote.Port() != k.Remote.Port()
-		}
-		if v.atAddr(addr) == nil && !slices.ContainsFunc(s.node.scene.Sockets, elsewhere) {
-			c.Says += ", which is no node of this job: a server of models, data or licences"
-			c.Do = fmt.Sprintf("nc -zv %s %d   # on %s: is that server up, and allowed from there? does it need a proxy "+
-				"(HTTPS_PROXY)?", addr, k.Remote.Port(), s.node.name)
-		}
-		return c
+		return v.dialElsewhere(s, k, addr).see("tcp_info", sent)
 	}
 	target := v.nodeOf(r)
 	if b := v.blob(r); b != nil && v.strange(target, b, addr) {
@@ -113,6 +102,62 @@ func (v *view) dial(s *seat, k scene.Socket) claim {
 	return claimed("mesh.dropped", verdict.Certain, fmt.Sprintf(
 		"connections from %s to the ports of ranks on %s (%s) get no answer, and the store is reached: a firewall drops them",
 		s.node.name, nodeName(target), k.Remote)).of(nil, s.node, target).see("tcp_info", sent)
+}
+
+// dialElsewhere judges one to a port of which no rank is known: of a plain program, or outside of the job.
+func (v *view) dialElsewhere(s *seat, k scene.Socket, addr netip.Addr) claim {
+	port := k.Remote.Port()
+	c := claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).of(nil, s.node)
+	elsewhere := func(o scene.Socket) bool { // the job knows the address from another connection
+		return o.Remote.Addr().Unmap() == addr && o.Remote.Port() != port
+	}
+	name := v.peerAt(addr)
+	switch other := v.atAddr(addr); {
+	case other != nil:
+		c, name = c.of(nil, s.node, other), other.name
+	case name != "":
+		c.Nodes = append(c.Nodes, name)
+	case !slices.ContainsFunc(s.node.scene.Sockets, elsewhere):
+		c.Says += ", which is no node of this job: a server of models, data or licences"
+		c.Do = fmt.Sprintf("nc -zv %s %d   # on %s: is that server up, and allowed from there? does it need a proxy "+
+			"(HTTPS_PROXY)?", addr, port, s.node.name)
+		return c
+	default:
+		return c
+	}
+	c.Says = fmt.Sprintf("%s calls %s at port %d and gets no answer", s.who(), name, port)
+	t, tried := v.tried(s.node, v.atAddr(addr), k.Local.Addr().Unmap(), addr)
+	switch user := s.proc.User; {
+	case tried && t.Outcome == scene.Unreachable:
+		c.Says += ", nor does launch at another port: no new connection gets there"
+		c.Do = fmt.Sprintf("nft list ruleset; iptables -S   # on %s and %s: a filter, or a limit on connections", s.node.name,
+			name)
+	case tried && user != s.node.scene.User:
+		c.Says += fmt.Sprintf(", and launch gets one at another port: a filter of that port, or of what user %d sends", user)
+		c.Do = fmt.Sprintf("nft list ruleset; iptables -S   # on %s: a rule by user (skuid, owner), and on %s: port %d",
+			s.node.name, name, port)
+	case tried:
+		c.Says += ", and launch gets one at another port: a filter of that port"
+		c.Do = fmt.Sprintf("nft list ruleset; iptables -S   # on %s and %s: port %d", s.node.name, name, port)
+	default:
+		c.Do = fmt.Sprintf("open port %d of %s for %s", port, name, s.node.name)
+	}
+	return c
+}
+
+// peerAt returns the name of a node of the job by one of its addresses, as the other nodes know it; "": none has it.
+func (v *view) peerAt(a netip.Addr) string {
+	for _, n := range v.nodes {
+		if n.scene == nil {
+			continue
+		}
+		for _, p := range n.scene.Peers {
+			if slices.Contains(p.Addrs, a) {
+				return p.Name
+			}
+		}
+	}
+	return ""
 }
 
 func nodeName(n *node) string {

@@ -39,8 +39,17 @@ type Scene struct {
 	Ended []Ended `json:"ended,omitempty"`
 	// Unheard are other nodes of the job that take a connection, and whose answer does not arrive.
 	Unheard []Ended `json:"unheard,omitempty"`
+	// Peers are the other nodes of the job, as far as this one knows them; they may have no scene.
+	Peers []Peer `json:"peers,omitempty"`
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
+}
+
+// Peer is another node of the job.
+type Peer struct {
+	Name  string       `json:"name"` // its host name
+	Rank  int          `json:"rank"` // node rank
+	Addrs []netip.Addr `json:"addrs,omitempty"`
 }
 
 // Group is what a control group had of the processors in a time; durations are in nanoseconds.
@@ -186,7 +195,12 @@ func (k Socket) Stuck() bool {
 		(k.Info.Unacked > 0 || k.SendQ > 0 && uint64(k.Info.Window) >= uint64(k.SendQ))
 }
 
-// Path is what a new connection to another node gave.
+// Unanswered reports whether a call got no answer to its first packets.
+func (k Socket) Unanswered() bool {
+	return k.State == "syn-sent" && (k.Info == nil || k.Info.Retrans+uint32(k.Info.Backoff) >= 2)
+}
+
+// Path is what a new connection to another node gave: of launch, to its own port there.
 type Path struct {
 	From    netip.Addr `json:"from"`
 	To      netip.Addr `json:"to"`

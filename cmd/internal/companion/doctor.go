@@ -99,6 +99,12 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 			Processor: fabric.Processor})
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
+			for _, n := range d.others(ctx) {
+				if n.Addr.IsValid() { // it has not left
+					d.last.Peers = append(d.last.Peers, scene.Peer{Name: n.Name, Rank: n.Rank,
+						Addrs: append([]netip.Addr{n.Addr}, n.Addrs...)})
+				}
+			}
 		}
 		d.tryPaths(ctx, &d.last)
 		d.taken = time.Now()

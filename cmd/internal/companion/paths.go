@@ -21,12 +21,12 @@ const (
 	pathBulk = 64 << 10
 )
 
-// tryPaths calls each node to which a connection of the job is stuck: only a new connection shows whether the path is
-// at fault, and for which packets, or that one connection alone.
+// tryPaths calls each node to which a connection of the job is stuck, or from which a call has no answer: only a new
+// connection of launch's own shows whether the path is at fault, and for which packets, or that one connection alone.
 func (d *doctor) tryPaths(ctx context.Context, s *scene.Scene) {
 	stuck := map[netip.Addr]netip.Addr{} // by the address there, this node's
 	for _, k := range s.Sockets {
-		if k.Stuck() {
+		if k.Stuck() || k.Unanswered() {
 			stuck[k.Remote.Addr().Unmap()] = k.Local.Addr().Unmap()
 		}
 	}
