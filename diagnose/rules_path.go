@@ -107,7 +107,8 @@ func (v *view) dial(s *seat, k scene.Socket) claim {
 // dialElsewhere judges one to a port of which no rank is known: of a plain program, or outside of the job.
 func (v *view) dialElsewhere(s *seat, k scene.Socket, addr netip.Addr) claim {
 	port := k.Remote.Port()
-	c := claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).of(nil, s.node)
+	c := claimed("mesh.dropped", verdict.Likely, fmt.Sprintf("%s gets no answer from %s", s.who(), k.Remote)).
+		of(nil, s.node)
 	elsewhere := func(o scene.Socket) bool { // the job knows the address from another connection
 		return o.Remote.Addr().Unmap() == addr && o.Remote.Port() != port
 	}
