@@ -85,6 +85,7 @@ type Interface struct {
 	Type    int            `json:"type,omitempty"`     // ARPHRD: 1 Ethernet, 32 InfiniBand; 0 unknown
 	PCI     string         `json:"pci,omitempty"`      // its function; "" for a virtual one
 	DevPort int            `json:"dev_port,omitempty"` // port of the function, from 0
+	MAC     string         `json:"mac,omitempty"`      // hardware address of Ethernet, "02:42:0a:4d:00:01"
 }
 
 // HCA is one RDMA device.

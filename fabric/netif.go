@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Flags of /sys/class/net/*/flags (linux/if.h) and types of /sys/class/net/*/type (linux/if_arp.h).
@@ -91,8 +93,16 @@ func sysInterface(d *dir, name string) Interface {
 		// sysfs omits IFF_RUNNING from flags; the kernel computes it so (dev_get_flags, netif_oper_up).
 		Running: up && (oper == "up" || oper == "unknown" || oper == ""), MTU: d.number("mtu", 0),
 		Speed: speed(d), Driver: driver(d, "device"), Master: d.link("master"),
-		NUMA: d.number("device/numa_node", unknownNUMA), DevPort: devPort(d, kind), PCI: netFunction(d),
+		NUMA: d.number("device/numa_node", unknownNUMA), DevPort: devPort(d, kind), PCI: netFunction(d), MAC: mac(d, typ),
 	}
+}
+
+// mac returns the hardware address of an Ethernet interface.
+func mac(d *dir, typ int) string {
+	if typ != unix.ARPHRD_ETHER {
+		return ""
+	}
+	return d.line("address")
 }
 
 // devPort returns the port, from 0, of the interface's function. Drivers before Linux 3.15 use dev_id.

@@ -165,6 +165,9 @@ func links() ([]Interface, error) {
 			Index: a.Index, Name: a.Name, Kind: linkKind(l), MTU: a.MTU, NUMA: -1, Up: a.Flags&net.FlagUp != 0,
 			Running: a.Flags&net.FlagRunning != 0,
 		}
+		if a.EncapType == "ether" {
+			f.MAC = a.HardwareAddr.String()
+		}
 		if a.Slave != nil || a.MasterIndex != 0 {
 			f.Master = names[a.MasterIndex]
 		}

@@ -5,11 +5,20 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 	"syscall"
+
+	"github.com/vishvananda/netlink"
 )
 
+// fewHops is a hop limit that leads out of no site. Systems send with 64 by default, and some with 32.
+const fewHops = 16
+
 // Stuck returns why no packet of this node gets to any of some addresses, as far as this node itself shows it: there is
-// no route, or the interface of the route is down or has no link. It sends nothing. "": nothing is wrong here.
+// no route, the interface of the route is down or has no link, or packets end at a router. It sends nothing. It is ""
+// where nothing is wrong here.
 func Stuck(dsts []netip.Addr) (why string) {
 	for _, dst := range dsts {
 		if why = stuck(dst); why == "" {
@@ -37,5 +46,26 @@ func stuck(dst netip.Addr) string {
 	case i.Flags&net.FlagRunning == 0:
 		return fmt.Sprintf("%s of this node, the way to %s, has no link: no cable, or its other end is down", i.Name, dst)
 	}
+	if hops, setting := hopLimit(dst, i.Name); hops > 0 && hops < fewHops && viaRouter(dst) {
+		return fmt.Sprintf("this node's packets have a hop limit of %d (%s; 64 is usual), and %s is after a router", hops,
+			setting, dst)
+	}
 	return ""
+}
+
+// hopLimit returns the hop limit of packets to an address, which leave by an interface, and its setting; 0: not known.
+func hopLimit(dst netip.Addr, iface string) (hops int, setting string) {
+	setting = "net/ipv4/ip_default_ttl"
+	if dst.Is6() && !dst.Is4In6() {
+		setting = "net/ipv6/conf/" + iface + "/hop_limit"
+	}
+	text, _ := os.ReadFile("/proc/sys/" + setting)
+	hops, _ = strconv.Atoi(strings.TrimSpace(string(text)))
+	return hops, "sysctl " + setting
+}
+
+// viaRouter returns whether the route to an address has a router.
+func viaRouter(dst netip.Addr) bool {
+	routes, err := netlink.RouteGet(dst.AsSlice())
+	return err == nil && len(routes) > 0 && routes[0].Gw != nil
 }

@@ -91,6 +91,8 @@ type Input struct {
 	// Resolve returns a *net.DNSError with IsNotFound where the name does not exist.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to the store's endpoints
+	// DialFrom connects from one of this node's addresses; nil: it opens no connection.
+	DialFrom func(ctx context.Context, from netip.Addr, addr string) (net.Conn, error)
 	// Stuck returns why this node can send to none of some addresses, or "" (fabric.Stuck).
 	Stuck func(dsts []netip.Addr) string
 	// Stat returns fs.ErrPermission for a file that this user cannot read.

@@ -232,5 +232,14 @@ func storeFaults() []fault {
 			tr.sick.Etc("hosts", "127.0.0.1 localhost\n"+tr.extra.Addr+" host0\n")
 		},
 		want: []string{"store.answers", "69 a process accepts"},
+	}, {
+		group: "store", name: "the route takes an address that its firewall does not know", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			tr.sick.Run("", "ip", "addr", "add", "10.77.0.200/24", "dev", "eth0")
+			tr.sick.Run("", "ip", "route", "add", tr.hosts[0].Addr, "dev", "eth0", "src", "10.77.0.200")
+			tr.hosts[0].Run("table inet f {\nchain i {\ntype filter hook input priority 0\nip saddr 10.77.0.200 drop\n}\n}\n",
+				"nft", "-f", "-")
+		},
+		want: []string{"warn store.answers answers calls from", "69 host0"},
 	}}
 }

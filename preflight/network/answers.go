@@ -82,7 +82,12 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	var answersAny bool
 	var asking sync.WaitGroup
 	asking.Go(func() { wild, answersAny = anyName(ctx, in, all) }) // the calls may take all the time
+	var source finding.Finding
+	var answersOther bool
+	ended := make(chan struct{})
+	asking.Go(func() { source, answersOther = otherSource(ctx, in, all, ended) })
 	tried := tries(ctx, in, all)
+	close(ended)
 	asking.Wait()
 	open, silent, unasked := 0, 0, 0
 	var seen []finding.Seen
@@ -111,6 +116,9 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	}
 	if dead, found := deadAddress(tried); found {
 		f = dead
+	}
+	if open == 0 && silent == len(all) && answersOther {
+		f = source
 	}
 	if open == 0 && answersAny {
 		f = wild

@@ -154,6 +154,13 @@ func wordsOf(e edge, posts []Post) words {
 			fix: fmt.Sprintf("ip addr   # on both: two machines have that address, or a device forwards it\n"+
 				"give %s its own: launch --addr ADDRESS …", e.to.Name)}
 	}
+	lost := slices.Contains([]sidechannel.Cause{sidechannel.Dropped, sidechannel.NoHost, sidechannel.Silent}, c.Cause)
+	if mac := e.from.Traits.PeerMAC; lost && mac != "" && mac == e.to.Traits.PeerMAC {
+		return words{id: "peer.identity", why: fmt.Sprintf("both have the hardware address %s, as clones of a virtual "+
+			"machine do: the switch sends the packets of one to the other", mac),
+			fix: fmt.Sprintf("give one of them another MAC in its definition; to try: ip link set %s address "+
+				"02:00:00:00:00:01   # on %s", e.to.Traits.PeerIf, e.to.Name)}
+	}
 	switch c.Cause {
 	case sidechannel.Refused:
 		return words{why: "connection refused", fix: fmt.Sprintf("ip addr; iptables -S; nft list ruleset   "+

@@ -179,6 +179,24 @@ func TestWhoAnswersInAnotherNodesPlaceIsNamed(t *testing.T) {
 	}
 }
 
+// Clones of one virtual machine have one hardware address: a switch knows one place for it.
+func TestTwoNodesWithOneHardwareAddressAreNamed(t *testing.T) {
+	for mac, want := range map[string]string{"52:54:00:12:34:56": "peer.identity", "": "peer.reach"} {
+		nodes := calling(3, func(from, to int, c *calls.Call) {
+			if from != 0 && to != 0 {
+				c.Cause, c.Err = sidechannel.Dropped, "i/o timeout"
+			}
+		})
+		for i := range nodes[1:] {
+			nodes[1+i].Traits.PeerMAC = mac
+		}
+		got := compareCalls(nodes)
+		if len(got) != 1 || got[0].ID != want || !strings.Contains(got[0].What, mac) {
+			t.Errorf("%q: got %+v", mac, got)
+		}
+	}
+}
+
 // Where several machines have one address, each calls itself in place of the
 // others. Nodes that share a machine share its address rightly.
 func TestOneAddressOfSeveralMachines(t *testing.T) {

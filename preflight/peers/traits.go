@@ -45,6 +45,7 @@ type Traits struct {
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
 	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf    string `json:"peer_if,omitempty"`  // its name
+	PeerMAC   string `json:"peer_mac,omitempty"` // its hardware address
 	Net       string `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
 	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
@@ -80,7 +81,7 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	for _, nic := range f.NICs {
 		if i, ok := in.Node.Interface(nic.Name); ok && nic.Role == rail.Peer {
 			if t.PeerMTU = i.MTU; i.MTU > 0 {
-				t.PeerIf = i.Name
+				t.PeerIf, t.PeerMAC = i.Name, i.MAC
 			}
 		}
 	}

@@ -138,6 +138,10 @@ func (s *Start) checkInput() preflight.Input {
 		in.Servers, in.Reverse = servers.Remembered(), servers.ReverseAll
 	}
 	in.Dial, in.Stuck = (&net.Dialer{}).DialContext, fabric.Stuck
+	in.DialFrom = func(ctx context.Context, from netip.Addr, addr string) (net.Conn, error) {
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
+		return d.DialContext(ctx, "tcp", addr)
+	}
 	in.PortUse = func(at netip.AddrPort) (preflight.PortUse, error) {
 		u, err := masterport.Look(os.DirFS("/proc"), at)
 		return preflight.PortUse(u), err

@@ -1,0 +1,59 @@
+package network
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"launch/fabric"
+	"launch/preflight/checktest"
+)
+
+// at is a connection with a local address.
+type at struct {
+	net.Conn
+	local netip.Addr
+}
+
+func (c at) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(netip.AddrPortFrom(c.local, 40000)) }
+func (c at) Close() error        { return nil }
+
+// A store that is silent to the address that the route takes may answer another one of this node.
+func TestTheSourceAddressThatAStoreAnswersIsNamed(t *testing.T) {
+	routed, other := netip.MustParseAddr("10.0.0.77"), netip.MustParseAddr("10.0.0.7")
+	for name, tt := range map[string]struct {
+		from error // what a call from the other address gives
+		want string
+	}{
+		"answers": {nil, "warn answers calls from 10.0.0.7 of this node, and none from 10.0.0.77"},
+		"refuses": {syscall.ECONNREFUSED, "warn answers calls from 10.0.0.7 of this node"},
+		"silent":  {context.DeadlineExceeded, "warn does not answer, not even with a refusal"},
+		"no such": {syscall.EADDRNOTAVAIL, "warn does not answer, not even with a refusal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := checktest.Four()
+				in.Job.Store.V.Host = "10.0.0.1"
+				in.Node.Interfaces = []fabric.Interface{{Name: "eth0", Kind: "physical", Up: true, Addrs: []netip.Prefix{
+					netip.PrefixFrom(routed, 24), netip.PrefixFrom(other, 24)}}}
+				in.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					if network == "udp" {
+						return at{local: routed}, nil
+					}
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				in.DialFrom = func(_ context.Context, from netip.Addr, _ string) (net.Conn, error) {
+					if from != other {
+						t.Errorf("called from %s", from)
+					}
+					return at{}, tt.from
+				}
+				checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", in), tt.want)
+			})
+		})
+	}
+}
