@@ -99,12 +99,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 			Processor: fabric.Processor})
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
-			for _, n := range d.others(ctx) {
-				if n.Addr.IsValid() { // it has not left
-					d.last.Peers = append(d.last.Peers, scene.Peer{Name: n.Name, Rank: n.Rank,
-						Addrs: append([]netip.Addr{n.Addr}, n.Addrs...)})
-				}
-			}
+			d.last.Peers = d.peers(ctx)
 		}
 		d.tryPaths(ctx, &d.last)
 		d.taken = time.Now()
@@ -143,47 +138,6 @@ func (d *doctor) heard(ctx context.Context, caller netip.Addr, port int) sidecha
 		return sidechannel.Elsewhere
 	}
 	return sidechannel.Deaf
-}
-
-// member reports whether an address is that of a node of this world.
-func (d *doctor) member(ctx context.Context, caller netip.Addr) bool {
-	w := d.world.Load()
-	return w != nil && caller == w.Self.Addr || slices.ContainsFunc(d.others(ctx), func(n rendezvous.Partner) bool {
-		return n.Addr == caller || slices.Contains(n.Addrs, caller)
-	})
-}
-
-// others returns the other nodes of the world: all while the store answers, else those that this one checked.
-func (d *doctor) others(ctx context.Context) []rendezvous.Partner {
-	w := d.world.Load()
-	if w == nil {
-		return nil
-	}
-	d.mu.Lock()
-	known := d.known
-	d.mu.Unlock()
-	if known != nil {
-		return known
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	var all []rendezvous.Partner
-	err := rendezvous.ErrUnreachable // without a question, where the store has ended with its host
-	if len(d.p.hangup.Connected()) > 0 {
-		all, err = d.p.session.Everyone(ctx)
-	}
-	if err != nil {
-		first := func(n rendezvous.Partner) bool { return n.Rank == 0 }
-		if w.Rank == 0 || slices.ContainsFunc(w.Partners, first) {
-			return w.Partners
-		}
-		return append(slices.Clone(w.Partners), w.Master.Partner(0))
-	}
-	all = slices.DeleteFunc(all, func(n rendezvous.Partner) bool { return n.Rank == w.Rank })
-	d.mu.Lock()
-	d.known = all
-	d.mu.Unlock()
-	return all
 }
 
 // watches reports whether this node is the one that says why the job hangs: none of a lower rank is there.
