@@ -89,6 +89,7 @@ func blank(n fabric.Node) fabric.Node {
 		}
 	}
 	for i := range n.Interfaces {
+		n.Interfaces[i].MAC = ""
 		for j, p := range n.Interfaces[i].Addrs {
 			n.Interfaces[i].Addrs[j] = netip.PrefixFrom(netip.IPv4Unspecified(), p.Bits()%33)
 		}
