@@ -89,16 +89,24 @@ static void detach(void)
 	_exit(0);
 }
 
-/* Ends the process with an error about a limit that keeps the Go runtime from starting. */
-static void lacks(const char *flag, unsigned long long has, const char *unit, const char *needs)
+/* Ends the process with an error about what keeps the Go runtime from starting. */
+static void ends(const char *what, const char *fix)
 {
 	const char *json = getenv("LAUNCH_JSON");
 	const char *form = json && (!strcmp(json, "1") || !strcmp(json, "true"))
-		? "{\"type\":\"error\",\"schema\":1,\"code\":65,\"what\":\"ulimit %s is %llu %s, and launch needs "
-		  "%s\",\"fix\":\"ulimit %s unlimited\"}\n"
-		: "launch: error: ulimit %s is %llu %s, and launch needs %s\nlaunch: hint:  ulimit %s unlimited\n";
-	dprintf(2, form, flag, has, unit, needs, flag);
+		? "{\"type\":\"error\",\"schema\":1,\"code\":65,\"what\":\"%s\",\"fix\":\"%s\"}\n"
+		: "launch: error: %s\nlaunch: hint:  %s\n";
+	dprintf(2, form, what, fix);
 	_exit(65);
+}
+
+/* Ends the process with an error about a limit. */
+static void lacks(const char *flag, unsigned long long has, const char *unit, const char *needs)
+{
+	char what[160], fix[32];
+	snprintf(what, sizeof what, "ulimit %s is %llu %s, and launch needs %s", flag, has, unit, needs);
+	snprintf(fix, sizeof fix, "ulimit %s unlimited", flag);
+	ends(what, fix);
 }
 
 /* Ends the process with an error if a limit is below what the Go runtime needs, which else crashes before any of
@@ -143,6 +151,26 @@ static void enough_threads(void)
 		lacks("-u", r.rlim_cur, "processes and threads", "as many as this user has, and 64 more");
 }
 
+static void *nothing(void *none) { return none; }
+
+/* Ends the process with an error if no thread can be made at all. Docker before 20.10.10 forbids clone3 with EPERM,
+ * and glibc since 2.34 tries another call only after ENOSYS. */
+static void any_thread(void)
+{
+	pthread_t t;
+	switch (pthread_create(&t, NULL, nothing, NULL)) {
+	case 0:
+		pthread_join(t, NULL);
+		return;
+	case EPERM:
+		ends("this container forbids new threads (clone3: operation not permitted), to every program of its image",
+		     "update the container runtime or its seccomp profile, or try: docker run --security-opt seccomp=unconfined");
+	case EAGAIN:
+		ends("this node, user or container has no room for one more thread",
+		     "ulimit -u; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current; sysctl kernel.threads-max");
+	}
+}
+
 __attribute__((constructor)) static void before_go(void)
 {
 	enough(RLIMIT_AS, 1700000, "-v");
@@ -150,4 +178,5 @@ __attribute__((constructor)) static void before_go(void)
 	enough_threads();
 	detach();
 	record();
+	any_thread(); /* glibc changes signals 32 and 33 with its first thread */
 }

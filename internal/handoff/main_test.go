@@ -9,12 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+	"unsafe"
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
@@ -28,6 +30,7 @@ var roles = map[string]func() error{
 	"companion": companion,
 	"command":   command,
 	"record":    printRecord,
+	"threads":   withoutThreads,
 	"notify":    notified,
 	StageName:   func() error { return Stage(context.Background(), os.Stdin, os.Stdout) },
 }
@@ -41,6 +44,24 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(99)
 	}
+}
+
+// withoutThreads starts this binary again where a seccomp profile forbids clone3, as Docker's did before 20.10.10.
+func withoutThreads() error {
+	const load, same, end = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K,
+		unix.BPF_RET | unix.BPF_K
+	code := []unix.SockFilter{{Code: load}, {Code: same, K: unix.SYS_CLONE3, Jf: 1},
+		{Code: end, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)}, {Code: end, K: unix.SECCOMP_RET_ALLOW}}
+	program := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
+	runtime.LockOSThread()
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
+		return errno
+	}
+	return unix.Exec("/proc/self/exe", os.Args[:1], Merge(Environ(), []string{varChild + "=record"}, nil))
 }
 
 // as is a start of this binary in a role.
