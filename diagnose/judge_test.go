@@ -126,6 +126,8 @@ func TestARankWithoutAConnectionKeepsTheOthers(t *testing.T) {
 	busy := two
 	busy.Procs = []scene.Proc{two.Procs[0]}
 	busy.Procs[0].State = "R"
+	asks := plainRank(2, "python", 0)
+	asks.Procs[0].Syscall = &scene.Syscall{Name: "read"} // of descriptor 0
 	for name, tt := range map[string]struct {
 		scenes []scene.Scene
 		cause  string
@@ -139,6 +141,8 @@ func TestARankWithoutAConnectionKeepsTheOthers(t *testing.T) {
 			"rank.before-init", verdict.Certain, []int{0, 1, 2}},
 		"all have some": {[]scene.Scene{zero, one, plainRank(2, "python", 0)}, "rank.before-init", verdict.Certain,
 			[]int{0, 1, 2}},
+		"one waits for input": {[]scene.Scene{zero, one, asks}, "rank.before-init", verdict.Certain, []int{2}},
+
 		"one works":       {[]scene.Scene{zero, one, busy}, "rank.working", verdict.Certain, []int{2}},
 		"a node has left": {[]scene.Scene{zero, one, gone}, "node.ended", verdict.Likely, []int{2}},
 	} {

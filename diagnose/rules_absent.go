@@ -273,7 +273,8 @@ func (v *view) linked(s *seat) bool {
 }
 
 // waiters returns the ranks that have not called init_process_group and wait for another: that one's node has left;
-// or they have connections to other nodes, and it has none; or it runs another program than most ranks.
+// or they have connections to other nodes, and it has none, or it waits for input, a lock or the reader of its output;
+// or it runs another program than most ranks.
 func (v *view) waiters() []*seat {
 	var all, still, linked []*seat
 	runs := map[string]int{}
@@ -287,7 +288,7 @@ func (v *view) waiters() []*seat {
 		}
 		still = append(still, s)
 		runs[s.proc.Comm]++
-		if v.linked(s) {
+		if what, _ := blocked(s.proc); what == "" && v.linked(s) {
 			linked = append(linked, s)
 		}
 	}
