@@ -45,6 +45,9 @@ type cause struct {
 	test  func(map[string]string) bool // and these values of the form
 	soft  bool                         // one sign of progress after it, and it is no failure
 	job   bool                         // who reports it is not to blame; its groups a and b may be
+	wraps bool                         // the reason is on another line near it, as a rule
+	again bool                         // after it the job starts again, often in the same log
+	frame bool                         // a fact of the frames of tracebacks
 	quiet bool                         // counts only where the log has no other failure
 	says  string                       // {who}, and groups of form
 	do    string
@@ -57,7 +60,8 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, torchWaits, ncclCauses, rdmaCauses, podCauses, schedulerCauses, programCauses, batchCauses,
+		torchCauses, torchWaits, ncclCauses, rdmaCauses, imageCauses, clusterCauses, startCauses, podCauses,
+		schedulerCauses, programCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, endCauses,
 		rosterCauses, unknownCauses, facts, hostFacts,
 	} {
@@ -70,11 +74,13 @@ func table() []cause {
 const (
 	wordTrace     = "Traceback (most recent call last)"
 	wordRoot      = "Root Cause"
-	wordError     = "Error: "
-	wordException = "Exception: "
+	wordError     = "Error:"
+	wordException = "Exception:"
 	wordInit      = " Init "
 	wordWatchdog  = "Watchdog caught collective operation timeout"
 	wordEnqueued  = "last enqueued"
+	wordRunning   = " RUNNING AT "
+	wordHost      = "Local host:"
 )
 
 // stepWords are signs of a job that computes or has ended well.
@@ -85,7 +91,8 @@ var stepWords = []string{
 
 // progressWords are signs of a job that goes on: these, and those of its start.
 var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
-	"Init COMPLETE", "Rendezvous complete", "has connected to", "connected to", "init_process_group returned",
+	"Init COMPLETE", "Using network ", "Rendezvous complete", "has connected to", "connected to",
+	"init_process_group returned",
 	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp")
 
 // values returns the named groups that matched.

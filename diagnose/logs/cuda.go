@@ -1,5 +1,7 @@
 package logs
 
+import "strconv"
+
 // cudaCauses are errors of the GPU, its driver and its memory.
 var cudaCauses = []cause{
 	{
@@ -22,6 +24,20 @@ var cudaCauses = []cause{
 		says:  "the NVSwitch fabric manager does not run on {where}",
 		do:    "start it: systemctl enable --now nvidia-fabricmanager, of the driver's version",
 		from:  "NVIDIA/nccl-tests#264",
+	}, {
+		id: "log.oom", grade: decisive, words: []string{" GiB memory in use. Process "},
+		form: re(`GPU (?P<gpu>\d+)\b.*?\bProcess (?P<p>\d+) has (?P<x>[\d.]+) GiB memory in use\. ` +
+			`Process (?P<q>\d+) has (?P<y>[\d.]+) GiB memory in use`),
+		test: func(v map[string]string) bool {
+			x, _ := strconv.ParseFloat(v["x"], 64)
+			y, _ := strconv.ParseFloat(v["y"], 64)
+			return min(x, y) >= 1 && max(x, y) <= 1.5*min(x, y)
+		},
+		says: "{who} finds GPU {gpu} full: several processes of about the same size use it (pid {p} {x} GiB, pid {q} " +
+			"{y} GiB), so several ranks are on one GPU",
+		do: "choose the GPU by the local rank: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])), and start no more " +
+			"processes than GPUs",
+		from: "torch CUDACachingAllocator.cpp",
 	}, {
 		id: "log.oom", grade: decisive,
 		words: []string{"CUDA out of memory", "OutOfMemoryError: ", "CUDA error: out of memory",
@@ -136,6 +152,16 @@ var cudaCauses = []cause{
 		says: "a kernel of {who} failed: a bug in a kernel, or a broken GPU",
 		do:   "run with CUDA_LAUNCH_BLOCKING=1, and look at dmesg for Xid of that GPU",
 		need: []string{"dmesg | grep Xid of that node", "a run with CUDA_LAUNCH_BLOCKING=1"},
+	}, {
+		id: "log.cuda-memory-access", grade: family,
+		words: []string{"Memory access fault by GPU", "HSA_STATUS_ERROR_MEMORY_"},
+		form:  opt(`Memory access fault by GPU (?P<gpu>node-\d+).*?(?:Reason: (?P<why>[^.]+))?\.?\s*$`),
+		says: "a kernel of {who} on an AMD GPU[ (ROCm's {gpu})] reached memory that is not there[ ({why})]: a bug in a " +
+			"kernel or library, or a broken GPU",
+		do: "run with AMD_SERIALIZE_KERNEL=3 and HIP_LAUNCH_BLOCKING=1 to see the operation, and look at dmesg of that " +
+			"host (amdgpu); rocminfo shows which GPU it is",
+		need: []string{"dmesg | grep amdgpu of that host", "a run with AMD_SERIALIZE_KERNEL=3"},
+		from: "ROCm rocr-runtime",
 	}, {
 		id: "log.nvml", grade: family, soft: true,
 		words: []string{"Failed to initialize NVML", "Insufficient Permissions"},

@@ -1,6 +1,9 @@
 package logs
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // How a process can end, by its exit code.
 var (
@@ -38,6 +41,11 @@ var (
 		says: "{who} received SIGTERM or SIGKILL from outside",
 		need: []string{"what stopped the job: a user, the scheduler, or another node that failed before"},
 	}
+	exitHangup = cause{
+		id: "log.hangup", grade: decisive,
+		says: "{who} ended by SIGHUP: the terminal or the ssh session in which the job was started was closed",
+		do:   "start it in tmux, with nohup or setsid, or as a batch job (sbatch)",
+	}
 	exitOther = cause{
 		id: "log.exited", grade: ended,
 		says: "{who} ended with exit code {code}; its own error is not in these logs",
@@ -60,6 +68,8 @@ func ofExit(code string) *cause {
 		return &exitAbort
 	case "-4", "132", "4":
 		return &exitIllegal
+	case "-1", "129":
+		return &exitHangup
 	case "-15", "143", "15", "-2", "130":
 		return &exitTerm
 	}
@@ -76,7 +86,19 @@ func (c *cause) meant(vals map[string]string) *cause {
 	if c.id != exitOther.id || !strings.HasPrefix(code, "-") && number(code) <= 128 {
 		return c
 	}
-	return ofExit(code)
+	if c = ofExit(code); c == &exitCrash {
+		vals["code"] = signalOf(code)
+	}
+	return c
+}
+
+// signalOf returns the number of the signal in an exit code.
+func signalOf(code string) string {
+	code = strings.TrimPrefix(code, "-")
+	if n := number(code); n > 128 {
+		code = strconv.Itoa(n - 128)
+	}
+	return code
 }
 
 // endCauses are reports of ends by launchers, and last words of programs.
@@ -94,9 +116,9 @@ var endCauses = []cause{
 			"died from signal 9",
 			"exit status 137",
 		},
-		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
+		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
-			`KILLED BY|EXIT CODE: 9|exitcode: -9\) local_rank|exitCode: 137|Exit Code:|signal 9|` +
+			`KILLED BY SIGNAL: 9\b|EXIT CODE: 9\b|exitcode: -9\) local_rank|exitCode: 137|Exit Code:|signal 9|` +
 			`exit status 137`),
 		says: exitKilled.says, do: exitKilled.do, need: exitKilled.need,
 	}, {
@@ -108,14 +130,14 @@ var endCauses = []cause{
 			"Fatal Python error: Bus error",
 			"Bus error (core",
 		},
-		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Bus error|` +
+		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Bus error|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: -7\)|Bus error`),
 		says: exitBus.says, do: exitBus.do, need: exitBus.need,
 	}, {
 		id: "log.crashed", grade: family,
 		words: []string{"exited on signal 11", "exitcode: -11)", "Segmentation fault", "Caught signal 11",
 			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid"},
-		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +
+		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: (?P<code>-?\d+)|` +
 			`[Ss]ignal (?P<code>11)`),
 		not:  []string{"Bus error"},
@@ -126,7 +148,7 @@ var endCauses = []cause{
 		id: exitIllegal.id, grade: exitIllegal.grade,
 		words: []string{"Illegal instruction", "exited on signal 4", "Signal 4 (SIGILL)", "exitcode: -4)",
 			"KILLED BY SIGNAL: 4"},
-		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Illegal|` +
+		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Illegal|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited`),
 		says: exitIllegal.says, do: exitIllegal.do, need: exitIllegal.need,
 	}, {
@@ -140,11 +162,14 @@ var endCauses = []cause{
 		says: exitTerm.says, need: exitTerm.need,
 	}, {
 		id: "log.exited", grade: ended,
-		words: []string{"Exited with exit code ", "exited with code ", "BAD TERMINATION", "exited with status ",
+		words: []string{"Exited with exit code ", "exited with code ", "EXIT CODE: ", "EXIT STRING: ", "KILLED BY SIGNAL: ",
+			"EXIT STATUS: ", "exited with status ",
 			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = ",
 			"killed by signal ", ": return code "},
-		form: re(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Exited with exit code (?P<code>[1-9]\d*)|` +
-			`failed \(exitcode: (?P<code>[1-9]\d*)\)|BAD TERMINATION|` +
+		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: ` +
+			`Exited with exit code (?P<code>[1-9]\d*)|` +
+			`failed \(exitcode: (?P<code>[1-9]\d*)\)|EXIT (?:CODE|STATUS): (?P<code>-?[1-9]\d*)|` +
+			`EXIT STRING: .*\(signal (?P<sig>\d+)\)|KILLED BY SIGNAL: (?P<sig>\d+)|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal (?P<sig>\d+)|` +
 			`exit status of rank (?P<rank>\d+): (?:killed by signal (?P<sig>\d+)|return code (?P<code>[1-9]\d*))|` +
 			`(?:[Rr]ank (?P<rank>\d+) (?:\w+ )?with )?exit(?:ed with)? (?:status|code):? (?P<code>-?[1-9]\d*)|` +

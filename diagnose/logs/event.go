@@ -27,7 +27,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 		f.wanting++
 	}
 	st.wanted = st.progress + fewSteps + 1
-	f.events[key] = &e
+	f.events[key], f.last = &e, &e
 	return &e
 }
 
@@ -72,6 +72,7 @@ func (f *follower) blame(e *event, p *prefix) {
 	if e.rank < 0 {
 		e.rank = e.st.rank
 	}
+	e.st.box.names(e, f.lines)
 	if e.local < 0 {
 		e.local = e.st.local
 	}

@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"strings"
+	"unicode"
 )
 
 // exceptionName returns the name at the beginning of a line that a traceback ends with; "": it is no such line.
@@ -30,7 +31,44 @@ func nameByte(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || digit(c) |
 // bareError says whether a line is an exception with its text, though no traceback is before it.
 func bareError(body []byte) bool {
 	name := exceptionName(body)
-	return (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception")) && len(body) > len(name)+2
+	return (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception")) && len(body) > len(name)
+}
+
+// unglog takes the prefix of a logger off a line of a traceback, so that it looks like one.
+func (f *follower) unglog(st *stream, p *prefix) {
+	const shortest = len("E0102 10:00:00 a:1] ")
+	if len(p.body) < shortest || p.body[0] < 'C' || p.body[0] > 'W' || !digit(p.body[1]) && !digit(p.body[2]) {
+		return
+	}
+	m := glogPrefix.Find(p.body)
+	if m == nil {
+		return
+	}
+	if rest := p.body[len(m):]; st.trace != nil || bareError(rest) || bytes.HasPrefix(rest, []byte(wordTrace)) {
+		p.body = rest
+	}
+}
+
+// awaits notes an error whose text begins on the next line.
+func (f *follower) awaits(st *stream, e *event) {
+	if e != nil && e.lines == 1 && strings.HasSuffix(strings.TrimSpace(e.text), ":") {
+		st.pending = e
+		f.opens(st)
+	}
+}
+
+// message adds the first line of the text to the error that waits for it.
+func (f *follower) message(st *stream, body []byte) {
+	const near = 6
+	text := bytes.TrimSpace(body)
+	if e := st.pending; f.lines-e.order <= near {
+		if !bytes.ContainsFunc(text, unicode.IsLetter) {
+			return
+		}
+		e.text = strings.TrimSpace(e.text) + " " + string(bytes.ToValidUTF8(text[:min(len(text), maxQuote)], []byte("?")))
+	}
+	st.pending = nil
+	f.closes(st)
 }
 
 // ownErrors are errors of programs, whatever their text says.

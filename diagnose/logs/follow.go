@@ -48,6 +48,8 @@ type stream struct {
 	trace       *trace
 	root        *summary
 	reported    *summary // the last one that was complete
+	pending     *event   // an error whose text begins on the next line
+	box         box
 }
 
 type streamKey struct {
@@ -71,6 +73,7 @@ type follower struct {
 	streams map[streamKey]*stream
 	events  map[eventKey]*event
 	count   map[*cause]int
+	last    *event
 	facts   map[string]map[string]bool
 	ranks   map[string]int // "host:pid" to rank, as NCCL reports them
 	works   works
@@ -84,7 +87,8 @@ type follower struct {
 	// of the log that is read
 	index, rank int
 	name        string
-	year        int
+	year        int  // for times without one
+	dated       bool // the log itself has it
 	line        int64
 	chunk       []byte // what was read before the line
 	current     []byte
@@ -118,7 +122,8 @@ func newFollower() *follower {
 			f.byWord[n] = append(f.byWord[n], &f.rows[i])
 		}
 	}
-	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued} {
+	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
+		wordRunning, wordHost} {
 		n := id(w)
 		f.special[n] = w
 	}
@@ -141,6 +146,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 	if err == nil {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
+		f.dated = false
 		f.rest()
 		err = f.read(r)
 	}
@@ -167,6 +173,7 @@ func (f *follower) read(r io.Reader) error {
 		n, err := r.Read(buf[have:])
 		f.bytes += int64(n)
 		have += n
+		f.date(buf[:have])
 		start := 0
 		for {
 			end := bytes.IndexByte(buf[start:have], '\n')
@@ -252,6 +259,10 @@ func (f *follower) hit(line []byte) {
 	if st == nil {
 		return
 	}
+	if st.pending != nil {
+		f.message(st, p.body)
+	}
+	f.unglog(st, &p)
 	var found *cause
 	var vals map[string]string
 	if st.trace != nil && st.trace.of != nil {
@@ -259,7 +270,9 @@ func (f *follower) hit(line []byte) {
 	}
 	inTrace := st.trace != nil && !bytes.HasPrefix(p.body, []byte(wordTrace))
 	indented := inTrace && len(p.body) > 0 && (p.body[0] == ' ' || p.body[0] == '\t')
-	if !indented {
+	if indented {
+		f.frame()
+	} else {
 		found, vals = f.match(p.body)
 	}
 	if found != nil {
@@ -280,7 +293,10 @@ func (f *follower) hit(line []byte) {
 		f.feedRoot(st, &p)
 	}
 	if found != nil && found.grade != harmless {
-		f.add(found, st, &p, vals)
+		e := f.add(found, st, &p, vals)
+		if found.grade == unknown {
+			f.awaits(st, e)
+		}
 	}
 	f.specials(st, &p, found)
 }
@@ -319,6 +335,7 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 			v, ok := c.matches(body, seen)
 			switch {
 			case !ok:
+			case c.frame:
 			case c.grade == fact:
 				f.note(c.id, v["v"])
 			default:
@@ -357,24 +374,3 @@ func (f *follower) stream(p *prefix) *stream {
 
 // place returns where the line is: log:line.
 func (f *follower) place() string { return fmt.Sprintf("%s:%d", f.name, f.line) }
-
-// opens notes a stream whose next lines belong together.
-func (f *follower) opens(st *stream) {
-	f.busy[st] = true
-	f.opened = f.lines
-}
-
-// closes ends that.
-func (f *follower) closes(st *stream) {
-	if st.trace == nil && st.root == nil {
-		delete(f.busy, st)
-	}
-}
-
-// rest gives up all unfinished tracebacks and summaries.
-func (f *follower) rest() {
-	for st := range f.busy {
-		st.trace, st.root, st.reported = nil, nil, nil
-	}
-	clear(f.busy)
-}

@@ -24,7 +24,7 @@ var hostCauses = []cause{
 			"OOM Killed",
 			"exceeded memory limit",
 		},
-		form: opt(`srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)`),
+		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)`),
 		not:  []string{"CUDA", "GPU"},
 		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
 		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
@@ -33,7 +33,13 @@ var hostCauses = []cause{
 		form: re(`No space left`),
 		says: semaphores.says, do: semaphores.do, need: semaphores.need,
 	}, {
-		id: "log.disk-full", grade: decisive, words: []string{"No space left on device", "Disk quota exceeded"},
+		id: "log.disk-full", grade: decisive, words: []string{"Disk quota exceeded", "disk quota exceeded"},
+		says: "{who} may write no more: the quota of the user, the group or the folder is used up; the disk may have room",
+		do: "quota -s, or lfs quota -h -u $USER DIR, shows it, also the number of files; free space, write elsewhere, or " +
+			"ask for more",
+		from: "Linux EDQUOT",
+	}, {
+		id: "log.disk-full", grade: decisive, words: []string{"No space left on device"},
 		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will"},
 		says: "a disk of {where} is full",
 		do:   "free space, or write elsewhere: df -h on that node",
@@ -54,9 +60,8 @@ var hostCauses = []cause{
 			"not run",
 	}, {
 		id: "log.image-pull", grade: decisive,
-		words: []string{"ErrImagePull", "ImagePullBackOff", "pyxis: failed to import docker image",
-			"Failed to pull image"},
-		says: "a node cannot pull the image of {who}",
+		words: []string{"ErrImagePull", "ImagePullBackOff", "Failed to pull image"},
+		says:  "a node cannot pull the image of {who}",
 		do: "check the image's name (for pyxis a file begins with / or ./), the pull secret or credentials, and the " +
 			"folders of enroot",
 	}, {
@@ -69,13 +74,14 @@ var hostCauses = []cause{
 		says: "Slurm ended the job, since a node failed",
 		do:   "look at sinfo -R and leave that node out (--exclude)",
 	}, {
-		id: "log.slurm-cancelled", grade: ended, words: []string{"*** JOB", "*** STEP", "CANCELLED AT", "PREEMPTION"},
+		id: "log.slurm-cancelled", grade: ended, words: []string{"*** JOB", "*** STEP", "CANCELLED AT"},
 		form: re(`CANCELLED`),
 		says: "Slurm cancelled the job",
 		need: []string{"who cancelled it: sacct -j JOB --format=State,ExitCode,Comment"},
 	}, {
 		id: "log.command-missing", grade: open, soft: true, words: []string{": command not found", ": not found"},
-		form: re(`(?:^|: )(?:ba|z|da)?sh: (?:line \d+: |\d+: )?(?P<tool>[\w./-]+): (?:command )?not found`),
+		form: re(`(?:^|[\s:/])(?:ba|z|da|k|a)?sh: (?:line \d+: |\d+: )?(?P<tool>[\w./-]+): (?:command )?not found|` +
+			`(?:^|\s)\S+: line \d+: (?P<tool>[\w./-]+): command not found|zsh: command not found: (?P<tool>\S+)`),
 		says: "the shell of {who} does not find {tool}",
 		need: []string{"PATH there, as a shell without login sees it: ssh HOST env"},
 	}, {

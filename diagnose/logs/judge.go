@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
@@ -32,6 +33,7 @@ func (f *follower) judge() Reading {
 	if loud := slices.DeleteFunc(slices.Clone(live), func(e *event) bool { return e.cause.quiet }); len(loud) > 0 {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet })
 	}
+	roots = ofLastStart(roots)
 	used := map[*event]bool{}
 	if len(roots) > 0 {
 		f.decide(&r, roots, used)
@@ -82,10 +84,28 @@ func ofGrades(all []*event, from, to grade) []*event {
 	})
 }
 
+// ofLastStart leaves out the ends after which the job started again, and failed in another way.
+func ofLastStart(roots []*event) []*event {
+	const restart = 5 * time.Minute
+	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
+		return e.cause.again && !e.time.IsZero() && slices.ContainsFunc(roots, func(o *event) bool {
+			return !o.cause.again && o.file == e.file && o.order > e.order && o.time.Sub(e.time) > restart
+		})
+	})
+}
+
 // first returns the root to report. An error of Python next to a line that the table knows is that line's.
 func first(roots []*event) *event {
 	const near = 200
 	top := roots[0]
+	if top.cause.wraps {
+		for _, e := range roots {
+			if e.cause.grade == decisive && !e.cause.wraps && e.file == top.file && e.st == top.st &&
+				max(e.order-top.order, top.order-e.order) < near {
+				return e
+			}
+		}
+	}
 	if top.cause.grade == decisive {
 		return top
 	}

@@ -138,6 +138,28 @@ var mpiCauses = []cause{
 		says: "this MPI was built without the PMI that srun offers",
 		do:   "choose another one (srun --mpi=list, srun --mpi=pmix), or start with mpirun",
 	}, {
+		id: "log.pmi-mismatch", grade: decisive,
+		words: []string{"PMI2 initialized but returned bad values", "PMI2 failed to initialize, returning an error code"},
+		says:  "MPI of {who} gets no size and rank by PMI2: srun was called without it, or its library does not fit",
+		do:    "start it with srun --mpi=pmi2 (srun --mpi=list shows what there is), or with the mpirun of that MPI",
+		from:  "open-mpi/ompi opal/mca/pmix/s2",
+	}, {
+		id: "log.disk-full", grade: decisive, words: []string{"not enough space for "},
+		form: re(`not enough space for (?P<file>/\S+)`),
+		not:  []string{"/dev/shm"},
+		says: "the file system of {file} on {where} is full, where MPI makes its shared memory",
+		do: "free space there (df -h /tmp), or name another folder for MPI's session: TMPDIR, " +
+			"--mca orte_tmpdir_base DIR",
+		from: "open-mpi/ompi common_sm",
+	}, {
+		id: "log.parallel-sizes", grade: decisive,
+		words: []string{"There is no domain decomposition for ", "contains a large prime factor"},
+		form:  re(`no domain decomposition for (?P<n>\d+) ranks|number of ranks.* \((?P<n>\d+)\) contains a large prime`),
+		says:  "GROMACS cannot divide the system among {n} ranks",
+		do: "use fewer ranks, or a number with small factors, and more OpenMP threads for each (-ntomp); -dd and -npme set " +
+			"the division",
+		from: "gromacs domdec.cpp, domdec_setup.cpp",
+	}, {
 		id: "log.mpi-component", grade: decisive, quiet: true, soft: true,
 		words: []string{"A requested component was not found, or was unable to be opened"},
 		says:  "MPI or PMIx lacks a component that the environment asks for",

@@ -190,6 +190,33 @@ var ncclLast = []cause{{
 // ncclOpen are errors of NCCL that have many causes.
 var ncclOpen = []cause{
 	{
+		id: "log.peer-lost", grade: ended, words: []string{"Connection closed by remote peer "},
+		form: re(`NCCL WARN.*Connection closed by remote peer (?P<peer>[\w.-]+?)(?:\.\D[\w.-]*)?<\d+>`),
+		says: "{who} lost the connection to a process on {peer}, which ended or closed it first",
+		need: []string{"the output of the ranks on {peer}: the first error there is the cause"},
+		from: "NVIDIA/nccl socket.cc",
+	}, {
+		id: "log.collective-mismatch", grade: family, words: []string{"Communicator ranks have different "},
+		form: re(`Communicator ranks have different (?P<op>\w+) operation counts`),
+		says: "{who} called another number of {op} than the other ranks of a communicator, as NCCL's RAS counts them",
+		do: "look at the stacks of these ranks and of one other (py-spy dump): which collective does each wait in, and " +
+			"which branch of the program leads there",
+		need: []string{"a second report of ncclras some seconds later: do the counts still differ"},
+		from: "NVIDIA/nccl ras/client_support.cc",
+	}, {
+		id: "log.collective-mismatch", grade: family, with: "ras.mismatch", words: []string{" managed by process "},
+		form: re(`^\s*Rank (?P<rank>\d+) -- GPU \d+ managed by process \d+ on node (?P<node>[\w.:-]+)`),
+		says: "{who} called another number of collectives than the other ranks",
+		do:   "look at the stacks of these ranks and of one other (py-spy dump)",
+		need: []string{"a second report of ncclras some seconds later"},
+		from: "NVIDIA/nccl ras/client_support.cc",
+	}, {
+		id: "log.ranks-missing", grade: waits, words: []string{"considered dead (unreachable via the RAS network)"},
+		form: opt(`(?P<n>\d+) job process`),
+		says: "NCCL's RAS does not reach[ {n}] processes of the job: they ended, or their nodes failed",
+		need: []string{"the output of the processes that the next lines name, and the kernel's log of their nodes"},
+		from: "NVIDIA/nccl ras/client_support.cc",
+	}, {
 		id: "log.nccl-bootstrap", grade: open, soft: true, words: []string{"connect returned"},
 		form: re(`connect returned (?P<why>[A-Z][\w ]*), retrying`),
 		says: "{who} cannot connect to another rank in NCCL's start: {why}",
@@ -217,10 +244,24 @@ var ncclOpen = []cause{
 			"does the type of the instance have an EFA, and is it attached"},
 		from: "libfabric fabric.c",
 	}, {
+		id: "log.ofi", grade: open, soft: true, but: "nccl.network",
+		words: []string{"NET/OFI Failed to initialize ", "aws-ofi-nccl initialization failed"},
+		says:  "the OFI plugin of {who} does not start: no EFA device or provider that it can use; NCCL may go on by sockets",
+		need: []string{"the line NCCL INFO Using network of that rank: Socket is slow, and no failure",
+			"fi_info -p efa in the container of each node", "ls -l /dev/infiniband in the container"},
+		from: "aws/aws-ofi-nccl",
+	}, {
+		id: "log.ofi", grade: open, words: []string{"Unable to insert remote address"},
+		says: "the OFI plugin of {who} cannot use the address of another host's EFA: the security group forbids it, or " +
+			"libfabric there is another one",
+		need: []string{"the security group: does it let all traffic through from and to itself, in and out",
+			"fi_info --version in the container of each node", "are all hosts in one subnet and placement group"},
+		from: "aws/aws-ofi-nccl",
+	}, {
 		id: "log.ofi", grade: open,
-		words: []string{"fi_getinfo() call failed", "Unable to insert remote address", "NET/OFI"},
+		words: []string{"fi_getinfo() call failed", "NET/OFI"},
 		form:  re(`WARN|failed|error`),
-		not:   []string{"NCCL INFO"},
+		not:   []string{"NCCL INFO", "Failed to initialize ", "aws-ofi-nccl initialization failed"},
 		says:  "the OFI plugin of {who} reports an error: the EFA devices, their security group, or libfabric",
 		need: []string{"fi_info -p efa in the container of each node", "ls -l /dev/infiniband in the container",
 			"the security group: does it admit all traffic from and to itself"},
@@ -228,7 +269,8 @@ var ncclOpen = []cause{
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",
 			"falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
-			"Missing", "disabled", "nvmlInit", "Failed to open libibverbs.so", "GID table change"},
+			"Missing", "disabled", "nvmlInit", "retcode 6", "Proxy Call to rank ", "NET/OFI ",
+			"Failed to open libibverbs.so", "GID table change"},
 		says: "NCCL of {who} warns: {error}",
 		need: []string{"a run with NCCL_DEBUG=INFO, the output of all ranks"},
 	},

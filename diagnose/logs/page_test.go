@@ -135,4 +135,8 @@ func general(says string) string {
 	}))
 }
 
-func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
+// cell returns a text for a table; what a log names appears in capitals.
+func cell(s string) string {
+	s = value.ReplaceAllStringFunc(s, func(v string) string { return capital(v[1 : len(v)-1]) })
+	return strings.ReplaceAll(s, "|", `\|`)
+}

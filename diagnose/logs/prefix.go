@@ -18,11 +18,16 @@ type prefix struct {
 }
 
 var (
-	rayPrefix     = regexp.MustCompile(`^\(([\w.:<> -]*pid=\d+)(?:, ip=([\w.:]+))?\) ?`)
+	rayPrefix     = regexp.MustCompile(`^\(([\w.:<>=, -]*?pid=\d+)(?:, ip=([\w.:]+))?\) ?`)
 	sternPrefix   = regexp.MustCompile(`^([a-z][a-z0-9]*(?:-[a-z0-9]+)*-(?:\d+|[a-z0-9]{5})) ([a-z][-a-z0-9]*) `)
 	composePrefix = regexp.MustCompile(`^([A-Za-z][\w.-]*\d[\w.-]*|\d+(?:\.[\w-]+)+) *\| `)
 	pdshPrefix    = regexp.MustCompile(`^((?:\d+\.){3}\d+|[a-z][a-z.-]*\d[a-z0-9.-]*): `)
 	syslogPrefix  = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
+	isoPrefix     = regexp.MustCompile(`^([A-Za-z][\w.-]*) [\w./-]+\[\d+\]: `) // after a time, of journalctl
+	podPrefix     = regexp.MustCompile(`^(/?container_[\w-]+): ?|^<?([0-9a-f]{8})>? (?:\[rank=(\d+)\] )?\|\| `)
+	streamPrefix  = regexp.MustCompile(`^\[(?:stderr|stdout)\] ?`)
+	glogPrefix    = regexp.MustCompile(`^[IWEFDC] ?\d\d-?\d\d \d\d:\d\d:\d\d[.\d]* +(?:\d+ )?[\w./-]+\.\w+:\d+\] `)
+	ranked        = regexp.MustCompile(`\brank=(\d+)`)
 	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
 	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
 	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
@@ -56,10 +61,18 @@ func strip(line []byte) prefix {
 func (p *prefix) one(round int) bool {
 	switch c := p.body[0]; {
 	case c == '[':
+		if m := streamPrefix.Find(p.body); m != nil {
+			return p.take(len(m), nil)
+		}
 		return p.bracket()
+	case round > 0 && p.container():
+		return true
 	case c == '(':
 		if m := rayPrefix.FindSubmatch(p.body); m != nil {
 			p.node = string(m[2])
+			if r := ranked.FindSubmatch(m[1]); r != nil {
+				p.rank = number(string(r[1]))
+			}
 			return p.take(len(m[0]), m[1])
 		}
 	case digit(c) || c == ' ' && round == 0:
@@ -96,6 +109,21 @@ func (p *prefix) host(form *regexp.Regexp) bool {
 	}
 	p.node = string(m[1])
 	return p.take(len(m[0]), m[1])
+}
+
+// container takes off the name that a collector of logs writes after the time: of a container, a host, or a process.
+func (p *prefix) container() bool {
+	if m := podPrefix.FindSubmatch(p.body); m != nil {
+		if len(m[3]) > 0 {
+			p.rank = number(string(m[3]))
+		}
+		return p.take(len(m[0]), m[0])
+	}
+	if m := isoPrefix.FindSubmatch(p.body); m != nil && !program.Match(m[1]) {
+		p.node = string(m[1])
+		return p.take(len(m[0]), m[1])
+	}
+	return false
 }
 
 // counted takes off seconds since the start, or srun's number of a task.
@@ -277,6 +305,19 @@ func stamp(line []byte, year int) (time.Time, bool) {
 		zone = time.FixedZone("", offset)
 	}
 	return time.Date(n(1), time.Month(n(2)), n(3), n(4), n(5), n(6), nanos(7), zone).UTC(), true
+}
+
+var yearForm = regexp.MustCompile(`(?:^|[^\w.-])((?:19|20)\d\d)[-/][01]\d[-/][0-3]\d[T _][0-2]\d:\d\d:\d\d`)
+
+// date takes the year for times without one from another time near the beginning of the log.
+func (f *follower) date(text []byte) {
+	const head = 1 << 16
+	if f.dated || f.line > 0 {
+		return
+	}
+	if m := yearForm.FindSubmatch(text[:min(len(text), head)]); m != nil {
+		f.year, f.dated = number(string(m[1])), true
+	}
 }
 
 // numbers returns a list of them: "0, 2-4".

@@ -251,6 +251,16 @@ var programCauses = []cause{
 		do:   "install the same versions of Ray and Python on all nodes; the lines below have both",
 		from: "ray utils.py",
 	}, {
+		id: "log.mount-gone", grade: family, soft: true, words: []string{"Stale file handle"},
+		form: re(`(?:Errno|Error|error|failed with).*Stale`),
+		not:  []string{"slurm_receive_msg"},
+		says: "a file that {who} uses on a shared file system is no longer there: another process or host removed or " +
+			"replaced it, or its server was changed (ESTALE)",
+		do: "let one rank write and remove such files, and the others wait; give each run its own folder for caches; " +
+			"where ls of the folder fails too, mount it again",
+		need: []string{"which processes of other hosts write or remove files of that folder", "ls and df of that folder"},
+		from: "Linux ESTALE, nfs(5)",
+	}, {
 		id: "log.mount-gone", grade: family, soft: true,
 		words: []string{"Stale file handle", "Transport endpoint is not connected", "[Errno 5] Input/output error",
 			"Cannot send after transport endpoint shutdown"},

@@ -83,6 +83,13 @@ var rdmaCauses = []cause{
 		},
 		from: "NVIDIA/nccl#426",
 	}, {
+		id: "log.rdma-connect", grade: open, words: []string{"Call to ibv_create_qp failed", "Call to ibv_create_cq failed"},
+		form: re(`Call to (?P<call>ibv_create_\w+) failed\s*$`), // newer ones add the reason
+		says: "{who} cannot make a queue for RDMA ({call}): as a rule the limit of locked memory is too small",
+		need: []string{"ulimit -l as the job sees it (under srun or mpirun): it must say unlimited",
+			"ibv_devinfo of that node, in the job's container", "how many processes of that node use the device"},
+		from: "NVIDIA/nccl ibvwrap.cc",
+	}, {
 		id: "log.rdma-connect", grade: open,
 		words: []string{"ibv_modify_qp failed", "ibv_query_gid", "Unable to open device", "ibv_open_device failed",
 			"ibv_create_qp failed", "ibv_create_cq failed", "ibv_reg_mr", "ibv_get_device_list failed",
@@ -104,9 +111,33 @@ var rdmaCauses = []cause{
 			"the output of the peer: did it end before", "the versions of libfabric and the EFA driver of both hosts"},
 		from: "libfabric prov/efa",
 	}, {
+		id: "log.nvshmem-transport", grade: family, words: []string{"cannot allocate mlx5dv_devx_uar"},
+		says: "NVSHMEM's IBGDA of {who} may not make objects of the RDMA device (DEVX): the container lacks the rights",
+		do: "start the container with --privileged, or with CAP_NET_RAW, CAP_SYS_RAWIO and IPC_LOCK and all of " +
+			"/dev/infiniband; NVSHMEM_IB_ENABLE_IBGDA=0 shows whether the rest works",
+		need: []string{"capsh --print and ls -l /dev/infiniband in the container"},
+		from: "NVSHMEM transport/ibgda/ibgda.cpp",
+	}, {
+		id: "log.nvshmem-transport", grade: family, soft: true, words: []string{"GPU cannot map UAR of device"},
+		form: re(`cannot map UAR of device (?P<dev>\w+)`),
+		says: "NVSHMEM's IBGDA of {who} cannot map registers of {dev} for the GPU: the driver does not allow it",
+		do: "load the driver with NVreg_EnableStreamMemOPs=1 and NVreg_RegistryDwords=\"PeerMappingOverride=1;\", and " +
+			"nvidia-peermem; then reboot that node",
+		need: []string{"cat /proc/driver/nvidia/params of that node"},
+		from: "NVSHMEM transport/ibgda/ibgda.cpp",
+	}, {
+		id: "log.nvshmem-transport", grade: family, with: "nvshmem.no-mlx5", words: []string{"init failed for transport: "},
+		form: re(`init failed for transport: (?P<what>\w+)`),
+		says: "NVSHMEM of {who} cannot start its transport {what}, which needs an mlx5 device: the devices here are others",
+		do: "use nodes with ConnectX adapters, or another transport: NVSHMEM_IB_ENABLE_IBGDA=0 and " +
+			"NVSHMEM_REMOTE_TRANSPORT=ibrc, libfabric or none (one node)",
+		need: []string{"ibv_devinfo in the container of that node"},
+		from: "NVSHMEM transport/ibgda/ibgda.cpp",
+	}, {
 		id: "log.nvshmem-transport", grade: family,
-		words: []string{"Unable to initialize any transports", "nvshmem detect topo failed"},
-		says:  "NVSHMEM of {who} can open no transport: no RDMA device that it can use, or a driver that it lacks",
+		words: []string{"Unable to initialize any transports", "nvshmem detect topo failed",
+			"init failed for transport: "},
+		says: "NVSHMEM of {who} can open no transport: no RDMA device that it can use, or a driver that it lacks",
 		do: "compare ibv_devinfo in the job's container with NVSHMEM_REMOTE_TRANSPORT and NVSHMEM_HCA_LIST; IBGDA needs " +
 			"the driver's option PeerMappingOverride=1 and nvidia-peermem",
 		need: []string{"NVSHMEM_DEBUG=INFO of that rank", "ibv_devinfo in the container of that node"},

@@ -89,10 +89,11 @@ var schedulerCauses = []cause{
 	}, {
 		id: "log.slurm-address", grade: decisive,
 		words: []string{"Can't find address for host", "Unable to resolve \""},
-		form:  re(`Can't find address for host (?P<host>[\w.-]+)|Unable to resolve "(?P<host>[\w.-]+)"`),
-		says:  "Slurm on {where} has no address for {host}",
-		do:    "give {host} an address in DNS or /etc/hosts of all nodes, or NodeAddr in slurm.conf",
-		from:  "openpmix/openpmix#2786",
+		form: re(`Can't find address for host (?P<host>[\w.-]+)|` +
+			`Unable to resolve "(?P<host>[\w.-]*[A-Za-z][\w.-]*)"(?:$|: (?:Unknown host|Name or service))`),
+		says: "Slurm on {where} has no address for {host}",
+		do:   "give {host} an address in DNS or /etc/hosts of all nodes, or NodeAddr in slurm.conf",
+		from: "openpmix/openpmix#2786",
 	}, {
 		id: "log.munge", grade: family, soft: true, words: []string{"Expired credential", "Rewound credential"},
 		says: "munge refuses a credential for its age: the clocks of the nodes differ; the lines ENCODED and DECODED have " +
@@ -215,8 +216,8 @@ var schedulerCauses = []cause{
 		says:  "Kubernetes cannot make the network of a pod[: {why}]",
 		do:    "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
 	}, {
-		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: ", "admission webhook "},
-		form: re(`(?:pods?|jobs?)\S* .*is forbidden: (?P<why>.*)|admission webhook \S+ denied the request: ?(?P<why>.*)`),
+		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: "},
+		form: re(`(?:pods?|jobs?)\S* .*is forbidden: (?P<why>.*)`),
 		says: "Kubernetes refuses a pod: {why}",
 		do:   "kubectl describe quota, and the policies of the namespace: ask for less, or have the quota raised",
 	}, {

@@ -71,10 +71,14 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if found.grade >= harmless {
 		return
 	}
-	if e := f.add(found, st, p, vals); e != nil && e.at == "" && e.lines == 1 {
+	e := f.add(found, st, p, vals)
+	if e != nil && e.at == "" && e.lines == 1 {
 		if e.trace = true; t.at != "" {
 			e.at = t.at
 		}
+	}
+	if found.grade == failed || found == &unexplained {
+		f.awaits(st, e)
 	}
 }
 
@@ -85,6 +89,7 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		switch f.special[h] {
 		case wordTrace:
 			st.trace = &trace{}
+			f.ofNext(p)
 			if summaryTrace.Match(p.body) {
 				if st.trace.of = st.reported; st.trace.of == nil {
 					st.trace.of = &summary{rank: -1, local: -1}
@@ -96,11 +101,15 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			f.opens(st)
 		case wordError, wordException:
 			if found == nil && bareError(p.body) {
-				f.add(f.ofException(p.body), st, p, nil)
+				f.awaits(st, f.add(f.ofException(p.body), st, p, nil))
 				failure = true
 			}
 		case wordInit:
 			f.noteRank(p.body)
+		case wordRunning:
+			st.box.open(p.body, f.lines)
+		case wordHost:
+			f.ofHost(st, p.body)
 		case wordWatchdog, wordEnqueued:
 			f.works.add(p.body, f.place())
 		case progressWords[0]:
@@ -167,6 +176,9 @@ func (f *follower) ended(st *stream, p *prefix, s *summary, code string) {
 	if c == nil {
 		return
 	}
+	if c == &exitCrash {
+		vals["code"] = signalOf(code)
+	}
 	rank := *p
 	rank.rank, rank.local, rank.node = s.rank, s.local, s.node
 	e := f.add(c, st, &rank, vals)
@@ -176,4 +188,36 @@ func (f *follower) ended(st *stream, p *prefix, s *summary, code string) {
 	if t, ok := stamp([]byte(s.when), f.year); ok {
 		e.time = t
 	}
+}
+
+// frame notes what a frame of a traceback shows.
+func (f *follower) frame() {
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			if c.frame {
+				f.note(c.id, "frame")
+			}
+		}
+	}
+}
+
+// opens notes a stream whose next lines belong together.
+func (f *follower) opens(st *stream) {
+	f.busy[st] = true
+	f.opened = f.lines
+}
+
+// closes ends that.
+func (f *follower) closes(st *stream) {
+	if st.trace == nil && st.root == nil && st.pending == nil {
+		delete(f.busy, st)
+	}
+}
+
+// rest gives up all unfinished tracebacks and summaries.
+func (f *follower) rest() {
+	for st := range f.busy {
+		st.trace, st.root, st.reported, st.pending = nil, nil, nil, nil
+	}
+	clear(f.busy)
 }

@@ -91,13 +91,31 @@ func (e *event) fill(text, who string) string {
 	vals := e.values(who)
 	return placeholder.ReplaceAllStringFunc(text, func(p string) string {
 		name := p[1 : len(p)-1]
-		return cmp.Or(vals[name], strings.ToUpper(name))
+		return cmp.Or(vals[name], capital(name))
 	})
+}
+
+// capital returns a name of a value for people.
+func capital(name string) string {
+	switch name {
+	case "dev":
+		return "DEVICE"
+	case "addr":
+		return "ADDRESS"
+	case "lib":
+		return "LIBRARY"
+	case "where", "node":
+		return "HOST"
+	}
+	return strings.ToUpper(name)
 }
 
 // says returns the sentence of an event. A part in brackets is left out where the log lacks its values.
 func (e *event) says(who string) string {
 	vals := e.values(who)
+	if strings.HasPrefix(who, "node ") && slices.Contains(ends, e.cause.id) {
+		vals["who"] = "a process on " + who
+	}
 	fill := func(s string) string {
 		return placeholder.ReplaceAllStringFunc(s, func(p string) string {
 			if v := vals[p[1:len(p)-1]]; v != "" || p == "{at}" {
@@ -106,7 +124,7 @@ func (e *event) says(who string) string {
 			return "?"
 		})
 	}
-	text := optional.ReplaceAllStringFunc(e.cause.says, func(part string) string {
+	text := optional.ReplaceAllStringFunc(agree(e.cause.says, who), func(part string) string {
 		for _, p := range placeholder.FindAllString(part, -1) {
 			if vals[p[1:len(p)-1]] == "" {
 				return ""
@@ -116,6 +134,37 @@ func (e *event) says(who string) string {
 	})
 	return fill(text)
 }
+
+var (
+	several = regexp.MustCompile(`^(?:ranks|nodes|\d+ nodes) `)
+	verb    = regexp.MustCompile(`^\{who\} (\w+)`)
+)
+
+// agree returns a sentence with its verb in the plural where its subject is several ranks or nodes.
+func agree(says, who string) string {
+	m := verb.FindStringSubmatchIndex(says)
+	if m == nil || !several.MatchString(who) {
+		return says
+	}
+	word := says[m[2]:m[3]]
+	switch word {
+	case "was":
+		word = "were"
+	case "has":
+		word = "have"
+	case "is":
+		word = "are"
+	case "does":
+		word = "do"
+	default:
+		word = strings.TrimSuffix(word, "s")
+	}
+	return "{who} " + word + strings.ReplaceAll(says[m[3]:], " its ", " their ")
+}
+
+// ends are the causes that say how a process ended.
+var ends = []string{"log.killed", "log.crashed", "log.exited", "log.stopped", "log.hangup", "log.shm-too-small",
+	"rank.failed"}
 
 // kind returns what an event says of any process.
 func (e *event) kind() string {
