@@ -6,7 +6,7 @@ import "regexp"
 type box struct {
 	rank int
 	node string
-	line int64 // of all logs; 0: there is none
+	line int64 // of all logs; 0: no report
 }
 
 // Hydra's report: "=   RANK 3 PID 4711 RUNNING AT gpu-07"; only Intel's has the rank.

@@ -110,7 +110,7 @@ var clusterCauses = []cause{
 	}, {
 		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: User "},
 		form: re(`is forbidden: (?P<why>User \S+ cannot .*)`),
-		says: "Kubernetes does not permit that to an account: {why}",
+		says: "an account of Kubernetes lacks a right: {why}",
 		do:   "give the account a Role and a RoleBinding for it: kubectl auth can-i VERB RESOURCE --as ACCOUNT",
 		from: "kubernetes apiserver, RBAC",
 	}, {

@@ -44,6 +44,14 @@ var hostCauses = []cause{
 		says: "a disk of {where} is full",
 		do:   "free space, or write elsewhere: df -h on that node",
 	}, {
+		id: "log.file-permission", grade: family, words: []string{"PermissionError: [Errno 13] Permission denied: '"},
+		form: re(`Permission denied: '(?P<file>/[^']*)'`),
+		says: "{who} may not use {file}: it runs as a user that has no right there",
+		do: "run as another user (docker --user, runAsUser, fsGroup), or write elsewhere: HOME, TMPDIR, HF_HOME, " +
+			"TORCH_HOME and the working folder",
+		need: []string{"id, and ls -ld of {file} and the folders above, as the job sees them"},
+		from: "Linux EACCES",
+	}, {
 		id: "log.disk-full", grade: family, soft: true, quiet: true, words: []string{"% full, available space"},
 		form: re(`(?P<dir>/\S+) is over (?P<part>[\d.]+%) full`),
 		says: "the disk below {dir} of {where} is over {part} full, and Ray makes no more objects there",

@@ -20,13 +20,13 @@ var imageCauses = []cause{
 		from: "NVIDIA/enroot cmd/import.md",
 	},
 	registryAnswers("401|403",
-		"the registry {host} refuses the image {image} ({code}): the login lacks or is wrong, or the name is",
-		"compare the image's name with the registry's page of it, and put a login for {host} into enroot's .credentials "+
+		"the registry {host} refuses the image {image} ({code}): the login is missing or wrong, or the name is wrong",
+		"compare the image's name with what the registry lists, and put a login for {host} into enroot's .credentials "+
 			"($ENROOT_CONFIG_PATH)"),
 	registryAnswers("404",
 		"the registry {host} has no image {image} with the tag {tag} ({code})",
 		"compare name and tag with the registry: REGISTRY#NAME:TAG (an image of one part gets library/ before it). An old "+
-			"enroot finds no image that has OCI's format alone"),
+			"enroot does not know images in OCI's format"),
 	registryAnswers("429",
 		"the registry {host} refuses more downloads for now ({code})",
 		"import the image once to a file of a shared folder (enroot import), and start from that file; or log in"),

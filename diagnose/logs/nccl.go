@@ -190,8 +190,12 @@ var ncclLast = []cause{{
 // ncclOpen are errors of NCCL that have many causes.
 var ncclOpen = []cause{
 	{
-		id: "log.peer-lost", grade: ended, words: []string{"Connection closed by remote peer "},
-		form: re(`NCCL WARN.*Connection closed by remote peer (?P<peer>[\w.-]+?)(?:\.\D[\w.-]*)?<\d+>`),
+		id: "log.peer-lost", grade: ended, words: []string{"Connection closed by remote peer ", "Call to recv from ",
+			"Call to send to "},
+		form: re(`(?P<self>[\w.-]+):\d+:\d+ .*WARN.*(?:Connection closed by remote peer |Call to (?:recv from|send to) )` +
+			`(?P<peer>[\w.-]+?)(?:\.[a-z][\w.-]*)?<\d+>(?: failed : (?:Broken pipe|Connection reset))?`),
+		not:  []string{"timed out", "refused"},
+		test: func(v map[string]string) bool { return v["peer"] != v["self"] },
 		says: "{who} lost the connection to a process on {peer}, which ended or closed it first",
 		need: []string{"the output of the ranks on {peer}: the first error there is the cause"},
 		from: "NVIDIA/nccl socket.cc",
