@@ -87,6 +87,7 @@ const (
 var stepWords = []string{
 	"loss", "it/s", "s/it", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ", "tokens/s",
 	"samples/s", "throughput", "succeeded", "inished", "completed", "collective done", "perplexity", "accuracy",
+	"bus bandwidth", "busbw", "est passed", "est Passed", "ests passed",
 }
 
 // progressWords are signs of a job that goes on: these, and those of its start.

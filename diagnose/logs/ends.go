@@ -109,7 +109,7 @@ var endCauses = []cause{
 			"exited on signal 9",
 			"KILLED BY SIGNAL: 9",
 			"EXIT CODE: 9",
-			": Killed",
+			"Killed",
 			"exitcode: -9)",
 			"exitCode: 137",
 			"Exit Code:    137",
@@ -117,6 +117,7 @@ var endCauses = []cause{
 			"exit status 137",
 		},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
+			`^(?:\S+: line \d+: +\d+ )?Killed(?:\s|$)|` + // of a shell
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
 			`KILLED BY SIGNAL: 9\b|EXIT CODE: 9\b|exitcode: -9\) local_rank|exitCode: 137|Exit Code:|signal 9|` +
 			`exit status 137`),

@@ -149,6 +149,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.dated = false
 		f.rest()
 		err = f.read(r)
+		f.unfinished()
 	}
 	switch {
 	case err == nil:
@@ -364,6 +365,9 @@ func (f *follower) stream(p *prefix) *stream {
 			return nil
 		}
 		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index}
+		if p.label == nil { // the next lines may be of other hosts
+			st.node = ""
+		}
 		if st.rank < 0 {
 			st.rank = f.rank
 		}

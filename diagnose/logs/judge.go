@@ -40,8 +40,13 @@ func (f *follower) judge() Reading {
 	} else {
 		f.openEnd(&r, live, used)
 	}
-	if began = slices.DeleteFunc(began, func(e *event) bool { return e.over() }); r.First == nil && len(began) > 0 {
-		f.roster(&r, began)
+	began = slices.DeleteFunc(began, func(e *event) bool { return e.over() })
+	if len(began) > 0 && (r.First == nil || r.First.Cause == unknownID) {
+		known := r
+		known.First, known.Open = nil, nil
+		if f.roster(&known, began); known.First != nil {
+			r = known
+		}
 	}
 	if r.First != nil {
 		r.Cascade = f.cascade(all, used)

@@ -13,6 +13,7 @@ const (
 // trace is a Python traceback that is being read.
 type trace struct {
 	lines     int
+	framed    int      // the lines up to the last frame
 	at, inner string   // the program's innermost frame, and the innermost of all
 	of        *summary // torchrun's report that it is part of, or nil
 }
@@ -32,7 +33,7 @@ func (t *trace) feed(body []byte) bool {
 		return false
 	}
 	if m := frameForm.FindSubmatch(body); m != nil {
-		t.inner = base(string(m[1])) + ":" + string(m[2])
+		t.inner, t.framed = base(string(m[1]))+":"+string(m[2]), t.lines
 		if !library.Match(m[1]) {
 			t.at = t.inner
 		}
@@ -84,7 +85,7 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 
 // specials reads the lines that are more than a row of the table.
 func (f *follower) specials(st *stream, p *prefix, found *cause) {
-	failure := found != nil && found.grade < harmless
+	failure := found != nil && (found.grade < harmless || found.grade == unknown)
 	for _, h := range f.hits {
 		switch f.special[h] {
 		case wordTrace:

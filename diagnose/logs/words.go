@@ -173,6 +173,8 @@ func (e *event) kind() string {
 		return "failed with an error of their own"
 	case "log.exited":
 		return "ended with an exit code"
+	case unknownID:
+		return "other lines look like errors"
 	}
 	return strings.TrimPrefix(e.says("processes"), "processes ")
 }
