@@ -330,13 +330,12 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 	seen := func(name string) bool { return len(f.facts[name]) > 0 }
 	for _, h := range f.hits {
 		for _, c := range f.byWord[h] {
-			if c.grade != fact && found != nil && !c.before(found) {
+			if c.grade == unknown || c.frame || c.grade != fact && found != nil && !c.before(found) {
 				continue
 			}
 			v, ok := c.matches(body, seen)
 			switch {
 			case !ok:
-			case c.frame:
 			case c.grade == fact:
 				f.note(c.id, v["v"])
 			default:
@@ -344,7 +343,20 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 			}
 		}
 	}
-	return found, vals
+	if found != nil {
+		return found, vals
+	}
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			if c.grade != unknown {
+				continue
+			}
+			if v, ok := c.matches(body, seen); ok {
+				return c, v
+			}
+		}
+	}
+	return nil, nil
 }
 
 func (f *follower) note(name, value string) {

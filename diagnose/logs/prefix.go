@@ -113,13 +113,23 @@ func (p *prefix) host(form *regexp.Regexp) bool {
 
 // container takes off the name that a collector of logs writes after the time: of a container, a host, or a process.
 func (p *prefix) container() bool {
-	if m := podPrefix.FindSubmatch(p.body); m != nil {
+	head := p.body[:min(len(p.body), 128)]
+	named := bytes.HasPrefix(head, []byte("container_")) || bytes.HasPrefix(head, []byte("/container_")) ||
+		bytes.Contains(head[:min(len(head), 32)], []byte(" || "))
+	if named {
+		m := podPrefix.FindSubmatch(head)
+		if m == nil {
+			return false
+		}
 		if len(m[3]) > 0 {
 			p.rank = number(string(m[3]))
 		}
 		return p.take(len(m[0]), m[0])
 	}
-	if m := isoPrefix.FindSubmatch(p.body); m != nil && !program.Match(m[1]) {
+	if !bytes.Contains(head, []byte("]: ")) {
+		return false
+	}
+	if m := isoPrefix.FindSubmatch(head); m != nil && !program.Match(m[1]) {
 		p.node = string(m[1])
 		return p.take(len(m[0]), m[1])
 	}
