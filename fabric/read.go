@@ -9,9 +9,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 // maxFile limits what is read of one file: a sysfs attribute is one page.
@@ -187,81 +185,4 @@ func (r Roots) filled() Roots {
 		}
 	}
 	return r
-}
-
-// Time limits for one file, and for each file after one that exceeded its limit.
-const (
-	fileBudget  = 2 * time.Second
-	fileBudget2 = 100 * time.Millisecond
-)
-
-// errLate is the error for a file that took too long.
-var errLate = errors.New("its file system does not answer")
-
-// Bounded returns fsys with a time limit for each call. Reading from an open file has no limit.
-func Bounded(fsys fs.FS) fs.FS { return &bounded{fsys: fsys} }
-
-type bounded struct {
-	fsys fs.FS
-	late atomic.Bool // a call has exceeded its limit
-}
-
-// waited returns the answer of call, or errLate.
-func waited[T any](b *bounded, op, name string, call func() (T, error)) (T, error) {
-	limit := fileBudget
-	if b.late.Load() {
-		limit = fileBudget2
-	}
-	v, late, err := Within(limit, call)
-	if late {
-		b.late.Store(true)
-		err = &fs.PathError{Op: op, Path: name, Err: errLate}
-	}
-	return v, err
-}
-
-// Within returns the answer of a call that a hung file system may keep for ever; late: there is none within the limit,
-// and the call goes on by itself.
-func Within[T any](limit time.Duration, call func() (T, error)) (v T, late bool, err error) {
-	type answer struct {
-		value T
-		err   error
-	}
-	done := make(chan answer, 1) // buffered, so that a late call ends too
-	go func() {
-		v, err := call()
-		done <- answer{v, err}
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case a := <-done:
-		return a.value, false, a.err
-	case <-timer.C:
-		return v, true, nil
-	}
-}
-
-func (b *bounded) Open(name string) (fs.File, error) {
-	return waited(b, "open", name, func() (fs.File, error) { return b.fsys.Open(name) })
-}
-
-func (b *bounded) Stat(name string) (fs.FileInfo, error) {
-	return waited(b, "stat", name, func() (fs.FileInfo, error) { return fs.Stat(b.fsys, name) })
-}
-
-func (b *bounded) Lstat(name string) (fs.FileInfo, error) {
-	return waited(b, "lstat", name, func() (fs.FileInfo, error) { return fs.Lstat(b.fsys, name) })
-}
-
-func (b *bounded) ReadLink(name string) (string, error) {
-	return waited(b, "readlink", name, func() (string, error) { return fs.ReadLink(b.fsys, name) })
-}
-
-func (b *bounded) ReadFile(name string) ([]byte, error) {
-	return waited(b, "read", name, func() ([]byte, error) { return fs.ReadFile(b.fsys, name) })
-}
-
-func (b *bounded) ReadDir(name string) ([]fs.DirEntry, error) {
-	return waited(b, "readdir", name, func() ([]fs.DirEntry, error) { return fs.ReadDir(b.fsys, name) })
 }

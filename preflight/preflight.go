@@ -127,8 +127,9 @@ const (
 	// File is the limit of a look at one file that the command needs, or at the folders of PATH. A file system that
 	// wakes up takes seconds; one that is longer silent holds the command, too.
 	File = 8 * time.Second
-	// Storage is the limit of a check of file systems. It is above the 3 s that the children of fabric.AskDisks have.
-	Storage = 3500 * time.Millisecond
+	// Storage is the limit of a check of file systems. It is above the 3 s that the children of fabric.AskDisks have,
+	// and the 0.8 s that it takes to give up two that SIGKILL does not end.
+	Storage = 4500 * time.Millisecond
 )
 
 // One returns a Run for a func that returns one finding.

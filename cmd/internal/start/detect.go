@@ -89,9 +89,8 @@ func (s *Start) software() func(context.Context) software.Facts {
 	if !s.Job.Several() && !s.Opt.DryRun || s.Job.Line.Kind == launcher.Mpirun {
 		return nil
 	}
-	return func(ctx context.Context) software.Facts {
-		return software.Detect(ctx, fabric.Bounded(os.DirFS("/")), loaded(s.Job))
-	}
+	files := s.here()
+	return func(ctx context.Context) software.Facts { return software.Detect(ctx, files, loaded(s.Job)) }
 }
 
 // loaded returns the job's command as software.Detect takes it; without a command, torchrun.

@@ -86,7 +86,15 @@ func (s *Start) root() fs.FS {
 	if s.Machine != nil {
 		return s.Machine.Roots().Root
 	}
-	return fabric.Bounded(os.DirFS("/"))
+	return s.here()
+}
+
+// here returns this machine's files. It asks each mount that may be dead once.
+func (s *Start) here() fs.FS {
+	if s.files == nil {
+		s.files = fabric.Bounded(os.DirFS("/"))
+	}
+	return s.files
 }
 
 // resolve fills in this node and the job. Tasks of one node fail alike.

@@ -5,6 +5,7 @@ package start
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/netip"
 	"os"
 	"syscall"
@@ -45,6 +46,7 @@ type Start struct {
 
 	Machine *machine.Machine // of --from; nil: this machine
 
+	files  fs.FS // see here; nil: not read yet
 	argv   []string
 	began  time.Time
 	status int // the exit status, unless a stage fails
