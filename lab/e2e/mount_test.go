@@ -44,7 +44,14 @@ func mountTorch(t testing.TB, lab *netns.Lab, torch programs.Torch) (at []string
 // serveFolder mounts a folder at another one until end is called.
 func serveFolder(t testing.TB, server, folder, at string) (end func()) {
 	t.Helper()
-	cmd := exec.Command(server, folder, at, roundTrip.String())
+	end, _ = serveFolderAs(t, server, folder, at, roundTrip)
+	return end
+}
+
+// serveFolderAs does so with round trips of a length of its own. kill ends a server that may not answer.
+func serveFolderAs(t testing.TB, server, folder, at string, trip time.Duration) (end, kill func()) {
+	t.Helper()
+	cmd := exec.Command(server, folder, at, trip.String())
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -55,10 +62,34 @@ func serveFolder(t testing.TB, server, folder, at string) (end func()) {
 		_ = cmd.Wait()
 		t.Skipf("needs FUSE: %v", err)
 	}
-	return func() {
+	end = func() {
 		in.Close()
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("sharedfs: %v", err)
 		}
 	}
+	return end, func() {
+		_ = cmd.Process.Kill()
+		_ = exec.Command("umount", "-l", at).Run()
+		_ = cmd.Wait()
+	}
+}
+
+// A command that needs nothing of a dead file system starts: no thread of launch may wait for that one, since execve
+// waits for the thread.
+func TestADeadHomeFolderHoldsNoCommand(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 2)
+	server, home := filepath.Join(t.TempDir(), "sharedfs"), t.TempDir()
+	if err := programs.Go(server, "launch/lab/sharedfs"); err != nil {
+		t.Fatal(err)
+	}
+	_, kill := serveFolderAs(t, server, t.TempDir(), home, time.Hour)
+	defer kill()
+	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
+	flags := append([]string{tools.launch, "--store", c.store, "--nnodes", "2"}, c.flags...)
+	first := c.startBare(0, append(flags, c.line...))
+	second := c.startBare(1, append(flags, c.line...), "HOME="+filepath.Join(home, "user"))
+	trained(t, 1, first, second)
+	second.says("the home folder, does not answer")
 }

@@ -29,6 +29,11 @@ func (r remote) GetAttr(done <-chan struct{}, in *fuse.GetAttrIn, out *fuse.Attr
 	return r.RawFileSystem.GetAttr(done, in, out)
 }
 
+func (r remote) StatFs(done <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	time.Sleep(r.trip)
+	return r.RawFileSystem.StatFs(done, h, out)
+}
+
 func (r remote) Readlink(done <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
 	time.Sleep(r.trip)
 	return r.RawFileSystem.Readlink(done, h)
