@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,6 +87,7 @@ func Main(print Print) child.Func {
 			return err
 		}
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
+		signal.Ignore(unix.SIGHUP, unix.SIGINT)                  // whoever ends the command so wants to hear how it ended
 		// The store's files are its own; the command's umask may forbid even that.
 		unix.Umask(0o077)
 		_ = unix.SetNonblock(fdSocket, true)
@@ -275,7 +275,7 @@ func (p *companion) late(e rendezvous.Event) {
 	case rendezvous.Late:
 		p.tell(finding.Warnf("%s; the others wait for it", e.Text).Named("start.late"))
 	case rendezvous.Gone:
-		p.tell(p.lost(p.located(e.Text), at).Named("node.lost"))
+		p.wg.Go(func() { p.tell(p.lost(e.Text, at).Named("node.lost")) })
 	case rendezvous.Failed:
 		p.wg.Go(func() {
 			select {
@@ -310,19 +310,6 @@ func (p *companion) tell(f finding.Finding) {
 	p.wg.Go(p.endCommand)
 }
 
-// located adds the store's address to what is said of its host, which has no other name here.
-func (p *companion) located(text string) string {
-	return strings.Replace(text, "hosts the store,", "hosts the store ("+strings.Join(p.spec.Endpoints, ", ")+"),", 1)
-}
-
-// lost returns the finding about a lost node; where this node itself is cut off, about that.
-func (p *companion) lost(text, at string) finding.Finding {
-	if why := p.adrift(); why != "" {
-		return finding.Warnf("%s (seen at %s): this node has lost the others", why, at)
-	}
-	return finding.Warnf("%s (seen at %s)"+rankWaits, text, at)
-}
-
 // endCommand ends the command, and after a grace all that it started: a rank that waits in a
 // collective cannot handle a signal.
 func (p *companion) endCommand() {
@@ -338,19 +325,6 @@ func (p *companion) endCommand() {
 		}
 	}
 	_ = handoff.Signal(fdLaunch, unix.SIGKILL)
-}
-
-// adrift returns what cuts this node off from the others: its interface has no link, or its address is gone; else "".
-func (p *companion) adrift() string {
-	own := p.world.Self.Addr
-	i, there := interfaceOf(own)
-	switch {
-	case !there:
-		return fmt.Sprintf("this node's address %s is gone (a new one by DHCP?)", own)
-	case i.Flags&net.FlagRunning == 0:
-		return i.Name + " has no link"
-	}
-	return ""
 }
 
 // interfaceOf returns the interface that has an address.
