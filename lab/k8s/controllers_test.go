@@ -1,6 +1,7 @@
 package k8s
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ type controlled struct {
 	kind, file, name string
 	line             []any          // of each container, in the place of the example's; nil: as it is
 	ranks            map[string]int // they train on: how many write to each folder
+	hosts            []string       // of the ranks, as the controller numbers its pods; nil: not looked at
 	ends, says       string         // else: a condition that is True at its end, and what a pod has printed then
 	adapt            func(o object) // what else this lab needs
 }
@@ -37,7 +39,9 @@ func TestControllers(t *testing.T) {
 		{kind: "lws", file: "leaderworkerset.yaml", name: "serve", line: l.step("$(LWS_LEADER_ADDRESS)"),
 			ranks: map[string]int{"serve-0.serve.default": 2, "serve-1.serve.default": 2}},
 		{kind: "pytorchjob", file: "pytorchjob.yaml", name: "train", line: l.step("pytorchjob"),
-			ranks: map[string]int{"pytorchjob": 3}},
+			ranks: map[string]int{"pytorchjob": 3}, hosts: []string{"train-master-0", "train-worker-0", "train-worker-1"}},
+		{kind: "trainjob", file: "trainjob.yaml", name: "train", ranks: map[string]int{"trainjob": 2},
+			hosts: []string{"train-node-0-0", "train-node-0-1"}, adapt: l.override},
 		{kind: "mpijob", file: "mpijob.yaml", name: "allreduce", ends: "Succeeded", says: "a world of 4: sum 4",
 			line: []any{"mpirun", "--allow-run-as-root", "-np", "4", world}, adapt: l.serveSSH},
 		{kind: "vcjob", file: "volcano.yaml", name: "train", line: l.step("vcjob"), ranks: map[string]int{"vcjob": 2},
@@ -72,6 +76,11 @@ func (l *lab) control(t *testing.T, c controlled) {
 			return
 		}
 		t.Logf("%s of %s trains after %.1f s", folder, c.file, r.after.Seconds())
+		for rank, host := range c.hosts {
+			if is, err := os.ReadFile(filepath.Join(l.out, folder, fmt.Sprintf("host-%d", rank))); string(is) != host {
+				t.Errorf("rank %d is on %s (%v), not on %s", rank, is, err, host)
+			}
+		}
 	}
 	for c.ends != "" {
 		if out, _ := l.kubectl("", "get", c.kind, c.name, "-o",
@@ -153,6 +162,19 @@ func (l *lab) equip(v any, line []any) {
 			l.equip(e, line)
 		}
 	}
+}
+
+// override gives a TrainJob step.py, and shows the pods of its runtime the programs of this machine.
+func (l *lab) override(o object) {
+	pod, c := object{}, object{}
+	l.show(pod, c)
+	trainer := at(o, "spec", "trainer")
+	trainer["image"], trainer["env"], trainer["args"] = c["image"], c["env"], l.step("trainjob")
+	at(o, "spec")["podSpecOverrides"] = []any{object{
+		"targetJobs": []any{object{"name": "node"}},
+		"volumes":    pod["volumes"],
+		"containers": []any{object{"name": "node", "volumeMounts": c["volumeMounts"]}},
+	}}
 }
 
 // compile makes an MPI program where the pods see it.

@@ -1,7 +1,8 @@
 """Steps of a job that only counts: each rank appends "RUN STEP TIME BEGAN" to a file of its own. RUN is the time at
 which rank 0 of this start began, so that a start after a loss is another run. BEGAN is when its torchrun was
-started, before the import of torch."""
+started, before the import of torch. host-RANK has the name of the rank's host."""
 import os
+import socket
 import sys
 import time
 
@@ -21,6 +22,8 @@ out = sys.argv[1]
 os.makedirs(out, exist_ok=True)
 dist.init_process_group("gloo")
 rank = dist.get_rank()
+with open(os.path.join(out, f"host-{rank}"), "w") as f:
+    f.write(socket.gethostname())
 run = torch.tensor([time.time()], dtype=torch.float64)
 dist.broadcast(run, 0)
 total = torch.ones(1)
