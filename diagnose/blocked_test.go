@@ -31,3 +31,18 @@ func TestWhatTheKernelMakesARankWaitFor(t *testing.T) {
 		}
 	}
 }
+
+// A build of an extension of torch that was killed leaves its lock, and every later one waits for it.
+func TestALockOfTorchsExtensionsIsNamed(t *testing.T) {
+	s := envScene()
+	s.Procs = append(s.Procs, scene.Proc{PID: 12, Role: scene.Rank, Comm: "python", State: "S",
+		Libs: map[string]string{"torch": "2.8"},
+		Env:  map[string]string{"RANK": "2", "WORLD_SIZE": "3", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"},
+		Stacks: []scene.Stack{{Thread: "MainThread", Frames: []string{"FileBaton.wait (torch/utils/file_baton.py:42)",
+			"load (torch/utils/cpp_extension.py:1623)", "<module> (train.py:7)"}}}})
+	v := Judge([]scene.Scene{s})[0].Why[0]
+	if v.Cause != "rank.before-init" || !strings.Contains(v.Says, "builds an extension of torch") ||
+		!strings.Contains(v.Do, "TORCH_EXTENSIONS_DIR") {
+		t.Errorf("%+v", v)
+	}
+}

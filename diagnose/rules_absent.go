@@ -348,7 +348,13 @@ func (v *view) elsewhere(s *seat) claim {
 
 // seeing adds where a rank is and what it does.
 func (v *view) seeing(c claim, s *seat) claim {
-	if what, do := blocked(s.proc); what != "" && c.Cause != "rank.working" {
+	what, do := blocked(s.proc)
+	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
+		what = "it waits for another process that builds an extension of torch, or was killed while it did"
+		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
+			s.node.name)
+	}
+	if what != "" && c.Cause != "rank.working" {
 		c.what += ": " + what
 		c.Do = do
 	}
@@ -362,6 +368,9 @@ func (v *view) seeing(c claim, s *seat) claim {
 	}
 	return c
 }
+
+// inBaton reports whether a frame is the wait for a lock file of torch.utils.cpp_extension.
+func inBaton(frame string) bool { return strings.Contains(frame, "torch/utils/file_baton.py") }
 
 func seatName(s *seat) string {
 	if s.rank < 0 {

@@ -1,10 +1,12 @@
 package peers
 
 import (
+	"fmt"
 	"net"
 	"slices"
 
 	"launch/internal/finding"
+	"launch/internal/sidechannel"
 )
 
 // closedPort judges the calls to the port that node rank 0 holds for the job's own store, where the nodes reach
@@ -32,12 +34,21 @@ func closedPort(all []edge, posts []Post) (out []judged) {
 		unfit = []int{owner.Rank}
 	}
 	slices.Sort(unfit)
+	look := fmt.Sprintf("iptables -S; nft list ruleset   # on %s, and on the firewalls before it: open TCP port %s",
+		owner.Name, port)
+	switch c.Cause {
+	case sidechannel.Denied: // the caller's kernel says so, and sends nothing
+		look = fmt.Sprintf("ip rule; iptables -S OUTPUT; nft list ruleset   # on %s: what forbids it to call port %s", names,
+			port)
+	case sidechannel.Silent:
+		look = fmt.Sprintf("iptables -t nat -S; nft list ruleset   # on %s: does a NAT or proxy take calls to port %s?\n%s",
+			names, port, look)
+	}
 	f := finding.Failf("calls to port %s of %s, where the job's own store will listen, do not get through from %s "+
 		"(%d of %d tried), while those to other ports do: %s", port, owner.Name, names, len(failed), tried,
 		wordsOf(b.common(), posts).why).Named("peer.port").
 		Breaking("the ranks there never reach rank 0; torch says so after minutes, or not at all").
-		Do("iptables -S; nft list ruleset   # on %s, and on the firewalls before it: open TCP port %s\n"+
-			"or choose a port that is open: launch --master-port PORT, on all nodes", owner.Name, port)
+		Do("%s\nor choose a port that is open: launch --master-port PORT, on all nodes", look)
 	return append(out, judged{b.see(f), unfit})
 }
 

@@ -75,3 +75,22 @@ func TestAClosedPortIsToldOnce(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// What to look at depends on who refuses: the caller's own kernel, a NAT of its own, or the way.
+func TestWhereToLookForAClosedPort(t *testing.T) {
+	for cause, want := range map[sidechannel.Cause]string{
+		sidechannel.Denied:  "# on host2: what forbids it to call port 29500",
+		sidechannel.Silent:  "# on host2: does a NAT or proxy take calls to port 29500?",
+		sidechannel.Dropped: "# on host0, and on the firewalls before it",
+	} {
+		all := knocking(4, func(from int) bool { return from == 2 }, func(rank int, p *Post) {
+			if rank == 2 {
+				p.Calls[len(p.Calls)-1].Cause = cause
+			}
+		})
+		got := compareCalls(all)
+		if len(got) != 1 || !strings.Contains(got[0].Fix, want) {
+			t.Errorf("%s: got %+v", cause, got)
+		}
+	}
+}
