@@ -146,7 +146,7 @@ func (v *view) dialElsewhere(s *seat, k scene.Socket, addr netip.Addr) claim {
 	return c
 }
 
-// peerAt returns the name of a node of the job by one of its addresses, as the other nodes know it; "": none has it.
+// peerAt returns the name of a node of the job by one of its addresses, as the other nodes know it; "": no node's.
 func (v *view) peerAt(a netip.Addr) string {
 	for _, n := range v.nodes {
 		if n.scene == nil {

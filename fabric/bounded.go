@@ -44,7 +44,7 @@ func (b *bounded) dead(name string) bool {
 		b.mounts = parseMounts(readText(os.DirFS("/proc"), "self/mountinfo"))
 	}
 	m := holds(b.mounts, path.Join("/", name)) // links are not followed: that could hang
-	if m.at == "/" || !m.remote() {
+	if m.at == "" || m.at == "/" || !m.remote() {
 		return false
 	}
 	alive, asked := b.answers[m.at]

@@ -73,7 +73,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		n.Tracked[i], _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/netfilter/nf_conntrack_"+name)))
 	}
 	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
-	n.Limits.NofileHard = hardLimit(readText(roots.Proc, "self/limits"), "Max open files")
+	limits := readText(roots.Proc, "self/limits")
+	n.Limits.NofileHard = hardLimit(limits, "Max open files")
+	n.Limits.CPUTime, n.Limits.FileSize = finite(limits, "Max cpu time"), finite(limits, "Max file size")
 	n.Limits.Memlock = required(&n, roots.Proc, "self/limits", parseMemlock, math.MaxUint64)
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()

@@ -217,6 +217,8 @@ type Limits struct {
 	Nofile      uint64 `json:"nofile"`               // soft
 	NofileHard  uint64 `json:"nofile_hard"`          // up to which it may be raised; math.MaxUint64 unlimited, 0 unknown
 	NofileKnown bool   `json:"nofile_known"`         // false in a build without cgo
+	CPUTime     uint64 `json:"cpu_time,omitempty"`   // seconds of processor time for a process, soft; 0: no limit
+	FileSize    uint64 `json:"file_size,omitempty"`  // bytes of a file, soft; 0: no limit
 	Shm         int64  `json:"shm"`                  // bytes free in /dev/shm; -1 where it is not mounted
 	ShmSize     int64  `json:"shm_size"`             // size in bytes
 	ShmDenied   bool   `json:"shm_denied,omitempty"` // this user may not write there

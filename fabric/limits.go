@@ -53,6 +53,14 @@ func softLimit(limits, row string) (uint64, error) {
 	return 0, fmt.Errorf("no row %q", row)
 }
 
+// finite returns the soft limit in a row of /proc/self/limits; 0: unlimited, or unknown.
+func finite(limits, row string) uint64 {
+	if n, err := softLimit(limits, row); err == nil && n != math.MaxUint64 {
+		return n
+	}
+	return 0
+}
+
 // parsePortRange reads the two numbers of net.ipv4.ip_local_port_range.
 func parsePortRange(s string) ([2]int, error) {
 	f := strings.Fields(s)

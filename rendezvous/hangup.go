@@ -28,7 +28,7 @@ type Hangup struct {
 	mu    sync.Mutex
 	to    []netip.Addr             // where the store is by now; nil: where the endpoints say
 	open  map[watchedConn]struct{} // connections to it
-	moved chan struct{}            // a move that no try to reach the store has followed; nil: none waits for one
+	moved chan struct{}            // a move that no try to reach the store has followed; nil: not asked for
 }
 
 // Connected returns the addresses to which connections are open.

@@ -61,7 +61,7 @@ func otherSource(ctx context.Context, in preflight.Input, all []endpoint, ended 
 
 // fromElsewhere is the finding about a store that answers calls from another address of this node.
 func fromElsewhere(e endpoint, at string, routed, from netip.Addr) finding.Finding {
-	return finding.Warnf("%s answers calls from %s of this node, and none from %s, which the route takes: a filter there "+
+	return finding.Warnf("%s answers calls from %s of this node, but not from %s, which the route takes: a filter there "+
 		"does not know that address, or there is no way back to it", e, from, routed).
 		Breaking("this node waits until its --join-timeout").
 		Do("ip route get %s   # its src; ip route replace … src %s, or remove %s\n"+
@@ -79,7 +79,7 @@ func sourceOf(ctx context.Context, in preflight.Input, at string) netip.Addr {
 	return local.Addr().Unmap()
 }
 
-// sources returns other addresses of this node of the same family; none where the route's own is not known.
+// sources returns other addresses of this node of the same family, if the route's own is known.
 func sources(in preflight.Input, to, routed netip.Addr) (out []netip.Addr) {
 	for _, i := range in.Node.Interfaces {
 		for _, p := range i.Addrs {

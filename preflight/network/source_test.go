@@ -28,7 +28,7 @@ func TestTheSourceAddressThatAStoreAnswersIsNamed(t *testing.T) {
 		from error // what a call from the other address gives
 		want string
 	}{
-		"answers": {nil, "warn answers calls from 10.0.0.7 of this node, and none from 10.0.0.77"},
+		"answers": {nil, "warn answers calls from 10.0.0.7 of this node, but not from 10.0.0.77"},
 		"refuses": {syscall.ECONNREFUSED, "warn answers calls from 10.0.0.7 of this node"},
 		"silent":  {context.DeadlineExceeded, "warn does not answer, not even with a refusal"},
 		"no such": {syscall.EADDRNOTAVAIL, "warn does not answer, not even with a refusal"},

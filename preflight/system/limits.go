@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
@@ -21,6 +22,11 @@ func limitChecks() []preflight.Check {
 			"\"too many open files\".",
 		Run: preflight.One(nofile),
 	}, {
+		ID: "limits.ends", Title: "no limit ends a process after some time or length of a file",
+		Doc: "ulimit -t and ulimit -f are for login shells. A rank that exceeds one is killed in the middle of its work, " +
+			"or while it writes a checkpoint.",
+		Run: ending,
+	}, {
 		ID: "limits.connections", Title: "the kernel's connection table has room",
 		Doc: "A firewall or NAT on this node keeps an entry for each connection (nf_conntrack). Where the table is full, " +
 			"the kernel drops new connections, and their callers wait.",
@@ -31,6 +37,31 @@ func limitChecks() []preflight.Check {
 			"die of a bus error.",
 		Run: preflight.One(shmSize),
 	}}
+}
+
+// shortest is a length of a file that a checkpoint or a log may exceed, in bytes.
+const shortest = 1 << 40
+
+// ending looks at the limits whose excess the kernel answers with a signal (setrlimit(2)).
+func ending(_ context.Context, in preflight.Input) (out []finding.Finding) {
+	l := in.Node.Limits
+	if l == (fabric.Limits{}) {
+		return []finding.Finding{finding.Skipf("could not tell the limits of this node")}
+	}
+	if l.CPUTime > 0 {
+		out = append(out, finding.Warnf("the kernel ends each process after %d s of processor time (ulimit -t), over all "+
+			"its threads", l.CPUTime).
+			See("/proc/self/limits", "Max cpu time %d", l.CPUTime).
+			Breaking("a rank ends with SIGXCPU or SIGKILL (status 152 or 137), and the others wait for it").
+			Do("ulimit -t unlimited   # or the cpu line of /etc/security/limits.conf"))
+	}
+	if l.FileSize > 0 && l.FileSize < shortest {
+		out = append(out, finding.Warnf("a file may have %s at most (ulimit -f)", finding.Size(l.FileSize)).
+			See("/proc/self/limits", "Max file size %d", l.FileSize).
+			Breaking("a rank that writes a longer checkpoint or log ends with SIGXFSZ (status 153), or gets \"File too large\"").
+			Do("ulimit -f unlimited   # or the fsize line of /etc/security/limits.conf"))
+	}
+	return preflight.OrPass(out, "a process may run and write without a limit")
 }
 
 // nearlyFull is the share of the connection table from which a job may fill it. The kernel evicts what it can only when

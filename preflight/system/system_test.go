@@ -137,6 +137,23 @@ func TestMemlockDoesNotBindACapability(t *testing.T) {
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.memlock", in), "ok CAP_IPC_LOCK")
 }
 
+func TestLimitsThatEndAProcess(t *testing.T) {
+	for _, tt := range []struct {
+		limits fabric.Limits
+		want   string
+	}{
+		{fabric.Limits{}, "skip could not tell"},
+		{fabric.Limits{Memlock: 1 << 20}, "ok without a limit"},
+		{fabric.Limits{CPUTime: 600}, "warn after 600 s of processor time"},
+		{fabric.Limits{FileSize: 1 << 30}, "warn a file may have 1 GiB at most"},
+		{fabric.Limits{FileSize: 1 << 43}, "ok without a limit"},
+	} {
+		in := granted(fabric.System{})
+		in.Node.Limits = tt.limits
+		checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.ends", in), tt.want)
+	}
+}
+
 func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
 	host := func(port int, tier setting.Tier) preflight.Input {
 		in := granted(fabric.System{})

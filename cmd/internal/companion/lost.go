@@ -18,12 +18,56 @@ func (p *companion) located(text string) string {
 	return strings.Replace(text, "hosts the store,", "hosts the store ("+strings.Join(p.spec.Endpoints, ", ")+"),", 1)
 }
 
-// lost returns the finding about a lost node; where this node itself is cut off, about that.
-func (p *companion) lost(text, at string) finding.Finding {
+// presence is what a call to a node that was lost shows.
+type presence string
+
+const (
+	unasked presence = ""
+	back    presence = "it answers again"
+	ended   presence = "its machine answers, and launch has ended there"
+	stopped presence = "its machine takes connections, and launch does not answer there: stopped, frozen or without " +
+		"processor time"
+	absent presence = "nothing answers at its address"
+)
+
+// backPause is how often a node that was lost and answers again is called.
+const backPause = 5 * time.Second
+
+// gone reports a lost node; where this node itself is cut off, that. With --fail-fast it ends the command, but not
+// while the lost node answers again: its connections may have lasted. Since the rendezvous reports a loss once, such a
+// node is called again and again.
+func (p *companion) gone(text, at string) {
 	if why := p.adrift(); why != "" {
-		return finding.Warnf("%s (seen at %s): this node has lost the others", why, at)
+		p.tell(finding.Warnf("%s (seen at %s): this node has lost the others", why, at).Named("node.lost"))
+		return
 	}
-	return finding.Warnf("%s (seen at %s%s)"+rankWaits, p.located(text), at, p.remains(text))
+	n, known := p.lostOf(text)
+	text = p.located(text)
+	now := unasked
+	if known {
+		now = p.presenceOf(n)
+	}
+	if now == back {
+		p.say(finding.Warnf("%s (seen at %s), and answers again: it or the network stopped for a while", text, at).
+			Named("node.lost"), "")
+		for now == back {
+			select {
+			case <-time.After(backPause):
+				now = p.presenceOf(n)
+			case <-p.running.Done():
+				return
+			}
+		}
+		if now == ended || p.running.Err() != nil { // how its command ended is reported otherwise
+			return
+		}
+		at = time.Now().Format("15:04:05")
+	}
+	seen := at
+	if now != unasked {
+		seen += "; " + string(now)
+	}
+	p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost"))
 }
 
 // adrift returns what cuts this node off from the others: its interface has no link, or its address is gone; else "".
@@ -39,38 +83,47 @@ func (p *companion) adrift() string {
 	return ""
 }
 
-// remainsBudget bounds the call to a node that was lost.
-const remainsBudget = 1500 * time.Millisecond
+// callBudget bounds one call to a node that was lost. Where nothing answers, there are calls in a row: a path that has
+// just healed takes a new SYN, and TCP would wait longer each time before it sends one again.
+const (
+	callBudget = 900 * time.Millisecond
+	calls      = 3
+)
 
-// remains says what a call to a lost node shows of it: its machine may be there, and launch may run and not answer.
-func (p *companion) remains(text string) string {
-	ctx, cancel := context.WithTimeout(p.ctx, remainsBudget)
-	defer cancel()
-	n, known := p.lostOf(ctx, text)
-	if !known || !n.Addr.IsValid() || n.Peer == 0 {
-		return ""
+// presenceOf calls a node that was lost.
+func (p *companion) presenceOf(n rendezvous.Partner) (now presence) {
+	for range calls {
+		if now = p.callLost(n); now != absent {
+			break
+		}
 	}
+	return now
+}
+
+func (p *companion) callLost(n rendezvous.Partner) presence {
+	ctx, cancel := context.WithTimeout(p.ctx, callBudget)
+	defer cancel()
 	_, err := sidechannel.Probe(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), p.spec.Token.Keys(p.spec.Job).Client(),
 		sidechannel.Options{})
 	switch sidechannel.CauseOf(err) {
 	case "":
-		return "; it answers again"
+		return back
 	case sidechannel.Refused:
-		return "; its machine answers, and launch has ended there"
+		return ended
 	case sidechannel.Silent:
-		return "; its machine takes connections, and launch does not answer there: stopped, frozen or without processor time"
+		return stopped
 	case sidechannel.Dropped, sidechannel.NoHost, sidechannel.NoRoute, sidechannel.Unknown:
-		return "; nothing answers at its address"
+		return absent
 	}
-	return ""
+	return unasked
 }
 
 // lostOf returns the node that a text of the rendezvous names: "rank 2, host2 (10.0.0.3), was lost", or the store's.
-func (p *companion) lostOf(ctx context.Context, text string) (rendezvous.Partner, bool) {
-	for _, n := range append(p.doctor.others(ctx), p.world.Master.Partner(0)) {
+func (p *companion) lostOf(text string) (rendezvous.Partner, bool) {
+	for _, n := range append(p.doctor.others(p.ctx), p.world.Master.Partner(0)) {
 		if strings.HasPrefix(text, fmt.Sprintf("rank %d, %s, ", n.Rank, n.Name)) ||
 			n.Rank == 0 && strings.HasPrefix(text, "the node that hosts the store") {
-			return n, true
+			return n, n.Addr.IsValid() && n.Peer != 0
 		}
 	}
 	return rendezvous.Partner{}, false

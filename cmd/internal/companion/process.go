@@ -87,7 +87,7 @@ func Main(print Print) child.Func {
 			return err
 		}
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
-		signal.Ignore(unix.SIGHUP, unix.SIGINT)                  // whoever ends the command so wants to hear how it ended
+		signal.Ignore(unix.SIGHUP, unix.SIGINT)                  // a command that these end is reported
 		// The store's files are its own; the command's umask may forbid even that.
 		unix.Umask(0o077)
 		_ = unix.SetNonblock(fdSocket, true)
@@ -275,7 +275,7 @@ func (p *companion) late(e rendezvous.Event) {
 	case rendezvous.Late:
 		p.tell(finding.Warnf("%s; the others wait for it", e.Text).Named("start.late"))
 	case rendezvous.Gone:
-		p.wg.Go(func() { p.tell(p.lost(e.Text, at).Named("node.lost")) })
+		p.wg.Go(func() { p.gone(e.Text, at) })
 	case rendezvous.Failed:
 		p.wg.Go(func() {
 			select {

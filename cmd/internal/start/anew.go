@@ -13,7 +13,7 @@ import (
 	"launch/rendezvous"
 )
 
-// renews returns whether launch starts again by itself where the run of this node is over, as where the machine of
+// renews returns whether launch starts itself again where the run of this node is over, as where the machine of
 // the store is lost: in a pod of a controller that would end it, and 10 s later start another one with the same line.
 func (s *Start) renews() bool {
 	return s.Subcommand == "" && s.Opt.Restarts > 0 && ofAPod(s.Job) && s.Job.Vouch == job.Scheduled

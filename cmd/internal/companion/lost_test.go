@@ -1,0 +1,67 @@
+package companion
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/internal/finding"
+	"launch/rendezvous"
+)
+
+// A node that was lost is called: its machine may be there, or it may be back.
+func TestWhatACallToALostNodeShows(t *testing.T) {
+	_, there := nodeOf(t, "", lo)
+	frozen, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes the call, and no process does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	at := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+	for name, tt := range map[string]struct {
+		peer int
+		want string
+	}{
+		"back":    {there.Peer, ", and answers again"},
+		"stopped": {at(frozen), "; its machine takes connections, and launch does not answer there"},
+		"ended":   {at(closed), "; its machine answers, and launch has ended there): a rank that exchanges data"},
+		"unknown": {0, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			printed := make(chan string, 2)
+			running, end := context.WithCancel(t.Context())
+			n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: tt.peer, ID: "id"}
+			p := &companion{ctx: t.Context(), running: running, spec: &Spec{}, world: &rendezvous.World{
+				Self: rendezvous.Member{Addr: netip.MustParseAddr("127.0.0.1")}},
+				print: func(_ Where, f finding.Finding, _ string) { printed <- f.What }}
+			p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
+			p.doctor.world.Store(p.world)
+			done := make(chan none)
+			go func() {
+				p.gone("rank 1, host1 (127.0.0.1), was lost", "10:00:00")
+				close(done)
+			}()
+			select {
+			case got := <-printed:
+				if !strings.Contains(got, tt.want) {
+					t.Errorf("%q, want %q", got, tt.want)
+				}
+			case <-time.After(10 * time.Second):
+				t.Fatal("nothing is printed")
+			}
+			end()
+			<-done
+			if len(printed) > 0 {
+				t.Errorf("then it printed %q", <-printed)
+			}
+		})
+	}
+}
