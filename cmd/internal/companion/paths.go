@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// pathBudget bounds the calls of one look.
-	pathBudget = 5 * time.Second
+	// pathBudget bounds the calls of one look, and firstBudget those that only show whether there is an answer.
+	pathBudget, firstBudget = 5 * time.Second, 1500 * time.Millisecond
 	// maxPaths is how many other nodes one look calls.
 	maxPaths = 16
 	// pathBulk is a message of many full segments each way, bytes.
@@ -25,7 +25,11 @@ const (
 // connection of launch's own shows whether the path is at fault, and for which packets, or that one connection alone.
 func (d *doctor) tryPaths(ctx context.Context, s *scene.Scene) {
 	stuck := map[netip.Addr]netip.Addr{} // by the address there, this node's
+	budget := firstBudget
 	for _, k := range s.Sockets {
+		if k.Stuck() {
+			budget = pathBudget
+		}
 		if k.Stuck() || k.Unanswered() {
 			stuck[k.Remote.Addr().Unmap()] = k.Local.Addr().Unmap()
 		}
@@ -33,7 +37,7 @@ func (d *doctor) tryPaths(ctx context.Context, s *scene.Scene) {
 	if len(stuck) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, pathBudget)
+	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
