@@ -9,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"launch/internal/child"
 )
 
 // Time limits for one file, and for each file after one that exceeded its limit.
@@ -49,10 +47,7 @@ func (b *bounded) dead(name string) bool {
 	}
 	alive, asked := b.answers[m.at]
 	if !asked {
-		var out []Disk
-		_, late := errors.AsType[*child.TimeoutError](child.Ask(context.Background(), diskChild, []string{m.at}, &out,
-			fileBudget))
-		alive = !late
+		alive = askDisk(context.Background(), m.at, b.mounts, fileBudget).Late == ""
 		b.answers[m.at] = alive
 	}
 	return !alive

@@ -161,15 +161,16 @@ func AskDisks(ctx context.Context, paths []string) []Disk {
 	out = make([]Disk, len(paths))
 	var wg sync.WaitGroup
 	for i, p := range paths {
-		wg.Go(func() { out[i] = askDisk(ctx, p, mounts) })
+		wg.Go(func() { out[i] = askDisk(ctx, p, mounts, diskBudget) })
 	}
 	wg.Wait()
 	return out
 }
 
-func askDisk(ctx context.Context, path string, mounts []mount) Disk {
+// askDisk lets a child ask one file system, and says where that takes longer than a limit (Late).
+func askDisk(ctx context.Context, path string, mounts []mount, limit time.Duration) Disk {
 	var one []Disk
-	err := child.Ask(ctx, diskChild, []string{path}, &one, diskBudget)
+	err := child.Ask(ctx, diskChild, []string{path}, &one, limit)
 	if err == nil && len(one) == 1 {
 		return one[0]
 	}

@@ -22,12 +22,12 @@ func (p *companion) located(text string) string {
 type presence string
 
 const (
-	unasked presence = ""
-	back    presence = "it answers again"
-	ended   presence = "its machine answers, and launch has ended there"
-	stopped presence = "its machine takes connections, and launch does not answer there: stopped, frozen or without " +
+	notCalled presence = ""
+	isBack    presence = "it answers again"
+	hasEnded  presence = "its machine answers, and launch has ended there"
+	isStopped presence = "its machine takes connections, and launch does not answer there: stopped, frozen or without " +
 		"processor time"
-	absent presence = "nothing answers at its address"
+	isAbsent presence = "nothing answers at its address"
 )
 
 // backPause is how often a node that was lost and answers again is called.
@@ -43,14 +43,14 @@ func (p *companion) gone(text, at string) {
 	}
 	n, known := p.lostOf(text)
 	text = p.located(text)
-	now := unasked
+	now := notCalled
 	if known {
 		now = p.presenceOf(n)
 	}
-	if now == back {
+	if now == isBack {
 		p.say(finding.Warnf("%s (seen at %s), and answers again: it or the network stopped for a while", text, at).
 			Named("node.lost"), "")
-		for now == back {
+		for now == isBack {
 			select {
 			case <-time.After(backPause):
 				now = p.presenceOf(n)
@@ -58,13 +58,13 @@ func (p *companion) gone(text, at string) {
 				return
 			}
 		}
-		if now == ended || p.running.Err() != nil { // how its command ended is reported otherwise
+		if now == hasEnded || p.running.Err() != nil { // how its command ended is reported otherwise
 			return
 		}
 		at = time.Now().Format("15:04:05")
 	}
 	seen := at
-	if now != unasked {
+	if now != notCalled {
 		seen += "; " + string(now)
 	}
 	p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost"))
@@ -87,13 +87,13 @@ func (p *companion) adrift() string {
 // just healed takes a new SYN, and TCP would wait longer each time before it sends one again.
 const (
 	callBudget = 900 * time.Millisecond
-	calls      = 3
+	callTries  = 3
 )
 
 // presenceOf calls a node that was lost.
 func (p *companion) presenceOf(n rendezvous.Partner) (now presence) {
-	for range calls {
-		if now = p.callLost(n); now != absent {
+	for range callTries {
+		if now = p.callLost(n); now != isAbsent {
 			break
 		}
 	}
@@ -107,20 +107,20 @@ func (p *companion) callLost(n rendezvous.Partner) presence {
 		sidechannel.Options{})
 	switch sidechannel.CauseOf(err) {
 	case "":
-		return back
+		return isBack
 	case sidechannel.Refused:
-		return ended
+		return hasEnded
 	case sidechannel.Silent:
-		return stopped
+		return isStopped
 	case sidechannel.Dropped, sidechannel.NoHost, sidechannel.NoRoute, sidechannel.Unknown:
-		return absent
+		return isAbsent
 	}
-	return unasked
+	return notCalled
 }
 
 // lostOf returns the node that a text of the rendezvous names: "rank 2, host2 (10.0.0.3), was lost", or the store's.
 func (p *companion) lostOf(text string) (rendezvous.Partner, bool) {
-	for _, n := range append(p.doctor.others(p.ctx), p.world.Master.Partner(0)) {
+	for _, n := range p.doctor.others(p.ctx) {
 		if strings.HasPrefix(text, fmt.Sprintf("rank %d, %s, ", n.Rank, n.Name)) ||
 			n.Rank == 0 && strings.HasPrefix(text, "the node that hosts the store") {
 			return n, n.Addr.IsValid() && n.Peer != 0
