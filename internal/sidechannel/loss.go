@@ -14,8 +14,9 @@ import (
 )
 
 const (
-	// drips is how many small segments are sent to count the lost ones, dripGap apart, so that they fill no queue.
-	drips, dripGap = 200, 5 * time.Millisecond
+	// drips is how many small segments are sent to count the lost ones, dripGap apart, and dripsAtOnce of them on the
+	// way: they fill no queue of a slow path, and a fast one needs 0.1 s.
+	drips, dripGap, dripsAtOnce = 200, 500 * time.Microsecond, 8
 	// dripBudget bounds them: where many are lost, the others wait for them.
 	dripBudget = 3 * time.Second
 	// knockBudget allows two SYN retransmissions, after 1 and 3 s (RFC 6298).
@@ -78,10 +79,17 @@ func CountLoss(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Opt
 		if _, err := c.Write([]byte{0}); err != nil {
 			break
 		}
-		<-gap.C
+		for <-gap.C; crowded(TCPInfo(raw)) && time.Now().Before(end); <-gap.C {
+		}
 	}
 	_, _ = io.ReadFull(c, make([]byte, 1)) // the receipt
 	return counted(before, TCPInfo(raw))
+}
+
+// crowded reports whether as many segments are on the way as may be: a further one would wait, and join the next.
+func crowded(i unix.TCPInfo) bool {
+	onTheWay := int(i.Unacked) - int(i.Sacked) - int(i.Lost) + int(i.Retrans) // tcp_packets_in_flight
+	return onTheWay >= min(dripsAtOnce, int(i.Snd_cwnd))
 }
 
 // counted counts between two looks. Of what was sent again in vain the receiver says that it had arrived (DSACK, RFC

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Limits of a call, each within that of the context.
@@ -43,7 +45,7 @@ type Answer struct {
 	MTU                 MTU
 	Bulk                Bulk
 	About               []byte  // as passed to Listen; nil: not asked
-	Retrans             int     // segments that this side sent again, SYN included (TCP_INFO)
+	Retrans             int     // segments that this side sent again, and that had not arrived; SYN included
 	Late                int     // of Options.Crowd, connections whose first SYN was not answered
 	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
 }
@@ -92,7 +94,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		a.Speed = speed(before, TCPInfo(raw))
 	}
 	both.Wait()
-	a.Retrans = int(TCPInfo(raw).Total_retrans)
+	a.Retrans = counted(unix.TCPInfo{}, TCPInfo(raw)).Again
 	if err := context.Cause(ctx); err != nil {
 		return a, &failure{Unknown, fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}
