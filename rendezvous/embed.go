@@ -127,7 +127,7 @@ func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, 
 	go s.watchLedger(life)
 	s.grpc = s.services(keys, more)
 	for _, l := range s.listen {
-		if job != "" && keys == nil { // `launch store` serves whoever reaches it
+		if job != "" && keys == nil { // `launch store` serves all that reach it
 			l = ownUsers{l}
 		}
 		go func() { _ = s.grpc.Serve(l) }()

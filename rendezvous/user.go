@@ -153,7 +153,7 @@ func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byt
 	return out, nil
 }
 
-// Say posts to a round of the joined world that has no result: whoever wants to hear it calls Await. It is posted
+// Say posts to a round of the joined world that has no result: a node that wants to hear it calls Await. It is posted
 // again after a lost connection, for as long as the world lasts.
 func (s *Session) Say(name string, mine []byte) {
 	s.step(event{Kind: protocol.Say, Name: name, Value: mine}, true)

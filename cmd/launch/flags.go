@@ -202,7 +202,7 @@ func (f *flags) declareStart(m maker) {
 		Usage:       "read the files of torch into memory before its import needs them; =false: off",
 		Destination: &o.ReadAhead}
 	f.openStore = m.yes(grpStart, "open-store",
-		"without LAUNCH_TOKEN: do not say that the store is open to whoever reaches it", &o.OpenStore)
+		"without LAUNCH_TOKEN: do not say that the store is open to all that reach it", &o.OpenStore)
 	f.dryRun = m.yes(grpStart, "dry-run", "print what a start would do; execute nothing, open no connection", &o.DryRun)
 }
 

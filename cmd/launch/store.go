@@ -267,7 +267,7 @@ func (a *app) serve(c *cli.Context) error {
 	}
 	a.UI.Note("the store is up on %s; on the nodes: launch --store %s://%s …", listen, scheme, where)
 	if a.Opt.Token == "" && !a.Opt.OpenStore && !listen.Addr().IsLoopback() {
-		a.UI.Note("no LAUNCH_TOKEN: whoever reaches it can take part in its jobs; openssl rand -hex 16 makes one, " +
+		a.UI.Note("no LAUNCH_TOKEN: any process that reaches it can take part in its jobs; openssl rand -hex 16 makes one, " +
 			"--open-store silences this")
 	}
 	<-ctx.Done()

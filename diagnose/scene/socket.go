@@ -23,7 +23,7 @@ const maxSockets = 4096
 type want struct {
 	pid    int              // a process of that namespace
 	owners map[uint64]*seen // of the inodes of the job's processes
-	ports  map[uint16]bool  // that the job uses, whoever has them
+	ports  map[uint16]bool  // that the job uses, of any process
 }
 
 // sockets returns the sockets of the job's processes, and those on ports that the job uses; more are further ports, by

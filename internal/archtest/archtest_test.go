@@ -193,7 +193,7 @@ func TestNothingHappensAtStart(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, d := range s.ast.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-				t.Errorf("%s: func init: let whoever needs it call it", s.at(f))
+				t.Errorf("%s: func init: let its user call it", s.at(f))
 			}
 		}
 	}

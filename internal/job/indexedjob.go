@@ -51,7 +51,7 @@ func (r *resolver) indexedJob() bool {
 }
 
 // jobUID takes a random identifier of the controller's object, if the pod's env has it, as the job's name and its
-// secret: whoever may read the object knows it, and no other namespace.
+// secret: all who may read the object know it, and no other namespace.
 func (r *resolver) jobUID(name string) {
 	if uid := r.variable(name); uid.Set {
 		r.sched.id, r.sched.secret = uid, claim{}

@@ -50,7 +50,7 @@ const DefaultMasterPort = 29500
 // Job is this node's place in the job, and the job itself.
 type Job struct {
 	ID setting.Value[string] `json:"id"`
-	// Secret is a value that whoever gave the job its id gave to its processes alone. Unset: there is none.
+	// Secret is a value that the source of the job's id gave to its processes alone. Unset: there is none.
 	Secret setting.Value[string] `json:"-"`
 	Nodes  setting.Value[int]    `json:"nodes"`               // 1 (Derived) only where no source names a number
 	Min    int                   `json:"min_nodes,omitempty"` // elastic: enough to start after the last call; 0: all

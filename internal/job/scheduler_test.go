@@ -93,7 +93,7 @@ func TestIndexedJobOfSingleNodeWorldsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The secret of a job is taken from whoever named the job, and only where it is random.
+// The secret of a job is taken from what named the job, and only where it is random.
 func TestTheSecretIsOfWhoeverNamedTheJob(t *testing.T) {
 	const uid = "6f1c9b0e-5d3a-4c7e-9f10-aa55d0c3b1e2"
 	if j := resolve(t, pod(2, podHosts, "JOB_UID="+uid).with(nnodes("4"))); j.Secret.V != uid ||

@@ -131,7 +131,7 @@ func TestAnOpenStoreIsSaidOnce(t *testing.T) {
 		env   string
 		says  string // "": nothing
 	}{
-		{nil, "", "no LAUNCH_TOKEN: whoever reaches the store at host0:29377 can take part"},
+		{nil, "", "no LAUNCH_TOKEN: any process that reaches the store at host0:29377 can take part"},
 		{[]string{"--open-store"}, "", ""},
 		{nil, "LAUNCH_OPEN_STORE=1", ""},
 		{nil, "LAUNCH_TOKEN=passwordpassword", "LAUNCH_TOKEN looks made up"},

@@ -54,11 +54,11 @@ func (s *Start) saySecret() {
 		s.UI.Note("the nodes speak TLS with a key from %s, which only processes of this job have; %s goes before it",
 			s.shared, tokenVariable)
 	case s.Opt.Token != "" && s.Opt.Token.Weak():
-		s.UI.Note("%s looks made up, and whoever reaches the store can try others; openssl rand -hex 16 makes a good one",
-			tokenVariable)
+		s.UI.Note("%s looks made up, and any process that reaches the store can try others; "+
+			"openssl rand -hex 16 makes a good one", tokenVariable)
 	case s.Opt.Token == "" && !s.Opt.OpenStore && reachable(s.store.Endpoints):
-		s.UI.Note("no %s: whoever reaches the store at %s can take part in this job; openssl rand -hex 16 makes one, "+
-			"--open-store silences this", tokenVariable, s.store.Endpoints[0])
+		s.UI.Note("no %s: any process that reaches the store at %s can take part in this job; "+
+			"openssl rand -hex 16 makes one, --open-store silences this", tokenVariable, s.store.Endpoints[0])
 	}
 }
 

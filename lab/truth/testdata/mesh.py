@@ -32,7 +32,7 @@ def say(text):
 
 
 def stranger(data):
-    if "TORCHELASTIC_RUN_ID" in os.environ:  # torch's store answers whoever asks
+    if "TORCHELASTIC_RUN_ID" in os.environ:  # torch's store answers all that ask
         raise ConnectionError("not of this job")
     say(f"stranger {data[:40]!r}")
     os._exit(3)
