@@ -81,13 +81,16 @@ func parsePortRange(s string) ([2]int, error) {
 	return r, nil
 }
 
-// shm returns the bytes free in /dev/shm and its size; -1 and 0 where nothing is mounted there.
+// shm returns the bytes free in /dev/shm, 0 where no inode is, and its size; -1 and 0 where nothing is mounted there.
 func shm() (free, size int64) {
 	var st unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &st); err != nil {
 		return -1, 0
 	}
-	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize
+	if free = int64(st.Bavail) * st.Bsize; st.Files > 0 && st.Ffree == 0 {
+		free = 0
+	}
+	return free, int64(st.Blocks) * st.Bsize
 }
 
 // denied reports whether this user may not write into a folder.

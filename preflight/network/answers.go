@@ -209,7 +209,7 @@ func answered(in preflight.Input, all []endpoint, open, silent int) finding.Find
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
 		return finding.Warnf("%s does not answer, not even with a refusal: that machine is down, its address belongs to "+
-			"another one, or a firewall drops the packets", names).
+			"another one, a firewall drops the packets, or the network loses most of them", names).
 			Breaking("this node waits until its --join-timeout").
 			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
 	case in.Job.Store.V.Embedded:

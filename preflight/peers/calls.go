@@ -96,7 +96,7 @@ func compareCalls(posts []Post) (out []judged) {
 		out = append(out, closedPort(port, posts)...)
 	}
 	arrived := slices.DeleteFunc(all, failed)
-	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall != "" }) {
+	for _, b := range causes(arrived, len(posts), stalls(arrived)) {
 		out = append(out, judged{b.large(), b.unfit()})
 	}
 	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall == "" && e.call.Hole }) {
@@ -110,6 +110,19 @@ func compareCalls(posts []Post) (out []judged) {
 		out = append(out, b.largeBeside())
 	}
 	return out
+}
+
+// stalls returns whether long messages from the caller of a call to the called node do not arrive. Each call measures
+// both directions: what did not get back to a caller is the way of the other node's call, where it made one.
+func stalls(all []edge) func(edge) bool {
+	back := map[[2]int]bool{} // by the ranks of a call
+	for _, e := range all {
+		back[[2]int{e.from.Rank, e.to.Rank}] = e.call.Stall == "back"
+	}
+	return func(e edge) bool {
+		lost, called := back[[2]int{e.to.Rank, e.from.Rank}]
+		return e.call.Stall == "there" || lost || e.call.Stall == "back" && !called
+	}
 }
 
 // reach returns the finding about failed calls.

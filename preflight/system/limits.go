@@ -101,6 +101,11 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 			See("access /dev/shm", "permission denied").
 			Breaking("Python's multiprocessing, data loaders and NCCL cannot share memory: ranks stop with PermissionError").
 			Do("chmod 1777 /dev/shm   # as root")
+	case l.Shm == 0 && l.ShmSize > 0:
+		return finding.Warnf("/dev/shm has no space or no inode left").
+			See("statfs /dev/shm", "0 of %d bytes usable", l.ShmSize).
+			Breaking("Python's multiprocessing, data loaders and NCCL stop with \"No space left on device\"").
+			Do("df -h /dev/shm; df -i /dev/shm; ls -lS /dev/shm   # shows what fills it")
 	case gpus.Err != "":
 		return finding.Skipf("could not tell: the driver could not be asked for the GPUs of this node")
 	case !gpus.Present && gpus.Absent == "":

@@ -62,6 +62,7 @@ func TestLimits(t *testing.T) {
 			fabric.Limits{Shm: 64 << 10, ShmSize: 64 << 10}, 0), "skip one process"},
 		{"one process of torchrun", "shm.size", with(checktest.GPUs(checktest.Four(), 8), fabric.Limits{Shm: 64 << 20}, 0),
 			"ok 64 MiB free for 1 process"},
+		{"full, and no GPUs", "shm.size", with(cpus, fabric.Limits{ShmSize: 64 << 20}, 0), "warn no space or no inode"},
 		{"no GPUs", "shm.size", with(cpus, fabric.Limits{Shm: 64 << 20}, 0), "skip no NVIDIA GPU"},
 		{"GPUs without an answer", "shm.size", with(recorded, fabric.Limits{Shm: 64 << 20}, 0), "skip was not asked for"},
 	} {
