@@ -35,12 +35,12 @@ const DefaultSpan = 3 * time.Second
 // lookLimit is how long all processes are looked at, once. It is only used up where many are stuck.
 const lookLimit = time.Second
 
-// allLimit is how long all takes besides the span; a store that does not answer uses most of it.
+// allLimit is how long the reading of processes takes besides the span.
 const allLimit = 3 * time.Second
 
 // Take looks at the jobs of this node twice. It only reads, follows no path of the job, and pauses no process.
-// A scene without a process is no error: there is no job. It takes Span and at most about 3 s more, of which
-// 2.5 s only if a store does not answer.
+// A scene without a process is no error: there is no job. It takes Span and at most about 6 s more: 3 s where
+// processes cannot be read, and 2.5 s if a store does not answer.
 func Take(ctx context.Context, o Options) (s Scene, err error) {
 	if o.Span <= 0 {
 		o.Span = DefaultSpan
@@ -79,7 +79,7 @@ func Take(ctx context.Context, o Options) (s Scene, err error) {
 		o.Found(companions(job))
 	}
 	if len(job) > 0 {
-		s.watch(ctx, t, job, o)
+		s.watch(ctx, caller, t, job, o)
 	}
 	t.unread()
 	s.Gaps = g.result()
@@ -99,8 +99,9 @@ func companions(job []*seen) (out []Proc) {
 	return out
 }
 
-// watch takes both samples of the job, and reads what is read once.
-func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
+// watch takes both samples of the job, and reads what is read once. Services have limits of their own, within those of
+// call: what took long to be read before must not look like a service that does not answer.
+func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Options) {
 	g, m := t.gaps, &mounts{of: map[uint64]map[int64]string{}}
 	first, cancel := context.WithTimeout(ctx, lookLimit)
 	before := sample(first, job, g, m, false)
@@ -116,7 +117,7 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	}()
 	asked := services(job, before, o, s.Net, g)
 	once := make(chan []RAS, 1)
-	go func() { once <- ask(ctx, asked, s.Net) }()
+	go func() { once <- ask(call, asked, s.Net) }()
 	sleep(ctx, o.Span)
 	earlier := <-once
 	s.Span = time.Since(began)
@@ -124,8 +125,8 @@ func (s *Scene) watch(ctx context.Context, t *table, job []*seen, o Options) {
 	after := sample(second, job, g, m, true)
 	cancel()
 	s.Sockets = sockets(job, after, s.Net, nil, g)
-	go func() { once <- ask(ctx, asked, s.Net) }()
-	s.Stores = stores(ctx, job, s.Net, o, g)
+	go func() { once <- ask(call, asked, s.Net) }()
+	s.Stores = stores(call, job, s.Net, o, g)
 	names(ctx, job, s.Sockets)
 	s.RAS = <-once
 	compare(earlier, s.RAS)

@@ -206,6 +206,28 @@ func TestCompanionsAreNamedBeforeTheSamples(t *testing.T) {
 	}
 }
 
+// Where the processes took all the time to be read, a store that answers late must not look like one that is cut off.
+func TestAStoreHasItsOwnTimeToAnswer(t *testing.T) {
+	left := time.Duration(-1)
+	_, err := Take(t.Context(), Options{Span: time.Millisecond, PID: start(t, rankOf("29500")),
+		Found: func([]Proc) { time.Sleep(allLimit) },
+		Store: func(ctx context.Context, _ string, _ int) Store {
+			end, _ := ctx.Deadline()
+			left = time.Until(end)
+			return Store{Outcome: Refused}
+		}})
+	if err != nil || left < dialLimit {
+		t.Errorf("%v, and the store was asked for %v", err, left)
+	}
+}
+
+// rankOf returns a process with the environment of a rank of torchrun.
+func rankOf(port string) *exec.Cmd {
+	cmd := exec.Command("sleep", "600")
+	cmd.Env = []string{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "TORCHELASTIC_RUN_ID=1"}
+	return cmd
+}
+
 // companionOf returns a process with the environment of a job's companion.
 func companionOf(t *testing.T, job string) *exec.Cmd {
 	t.Helper()
