@@ -24,6 +24,9 @@ type Options struct {
 	Shared bool
 	// Found is called once, before the two samples, with the companions of the jobs: they can be asked meanwhile.
 	Found func(companions []Proc)
+	// Early is called once, after the first sample, with the job's sockets of that moment; nil: not wanted. It returns at
+	// once. What it begins may use the span.
+	Early func(sockets []Socket)
 	// Processor returns the processor time that the control group of a process has had, and for how long a quota has
 	// held it; nil: not known.
 	Processor func(pid int) (used, held time.Duration)
@@ -115,6 +118,9 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 		}
 		pythons <- stacks(ctx, job, g)
 	}()
+	if o.Early != nil {
+		o.Early(sockets(job, before, s.Net, nil, &gaps{})) // the second look says what could not be read
+	}
 	asked := services(job, before, o, s.Net, g)
 	once := make(chan []RAS, 1)
 	go func() { once <- ask(call, asked, s.Net) }()

@@ -33,6 +33,8 @@ type Options struct {
 	Bulk  int        // bytes each way, at most 1 MiB; 0: none
 	About bool       // ask the peer about itself
 	Crowd int        // further connections to open at once; 0: none
+	// Hasty gives up after two SYN retransmissions, 3.5 s: for a path that carried connections a moment ago.
+	Hasty bool
 }
 
 // Answer is the result of a call. With an error it holds what is known until then.
@@ -54,7 +56,7 @@ type Answer struct {
 // trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
-	raw, err := dial(ctx, to, opt.From, opt.Via)
+	raw, err := knockOn(ctx, to, opt)
 	if err != nil {
 		return a, err
 	}
@@ -99,6 +101,16 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		return a, &failure{Unknown, fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}
 	return a, nil
+}
+
+// knockOn opens the connection of a call.
+func knockOn(ctx context.Context, to netip.AddrPort, opt Options) (*net.TCPConn, error) {
+	if opt.Hasty {
+		short, cancel := context.WithTimeout(ctx, knockBudget)
+		defer cancel()
+		ctx = short
+	}
+	return dial(ctx, to, opt.From, opt.Via)
 }
 
 // ending returns the context's error if that ended the connection, else err.

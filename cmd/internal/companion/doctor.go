@@ -95,13 +95,15 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 	d.looking.Lock()
 	defer d.looking.Unlock()
 	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
+		paths := d.newPaths(ctx)
 		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true,
-			Processor: fabric.Processor})
+			Processor: fabric.Processor, Early: paths.try})
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
 			d.last.Peers = d.peers(ctx)
 		}
-		d.tryPaths(ctx, &d.last)
+		paths.try(d.last.Sockets)
+		d.last.Paths = paths.wait()
 		d.taken = time.Now()
 	}
 	return d.last

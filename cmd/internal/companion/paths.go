@@ -21,44 +21,82 @@ const (
 	pathBulk = 64 << 10
 )
 
-// tryPaths calls each node to which a connection of the job is stuck, or from which a call has no answer: only a new
-// connection of launch's own shows whether the path is at fault, and for which packets, or that one connection alone.
-func (d *doctor) tryPaths(ctx context.Context, s *scene.Scene) {
+// paths are the calls of one look to the nodes to which a connection of the job is stuck, or from which a call has no
+// answer: only a new connection of launch's own shows whether the path is at fault, and for which packets, or that one
+// connection alone.
+type paths struct {
+	d     *doctor
+	ctx   context.Context
+	calls sync.WaitGroup
+
+	mu    sync.Mutex
+	tried map[netip.Addr]bool // the addresses there
+	made  int
+	found []scene.Path
+}
+
+func (d *doctor) newPaths(ctx context.Context) *paths {
+	return &paths{d: d, ctx: ctx, tried: map[netip.Addr]bool{}}
+}
+
+// try begins the calls that sockets give reason for, each address once.
+func (p *paths) try(sockets []scene.Socket) {
 	stuck := map[netip.Addr]netip.Addr{} // by the address there, this node's
 	budget := firstBudget
-	for _, k := range s.Sockets {
+	for _, k := range sockets {
+		to := k.Remote.Addr().Unmap()
+		if p.tried[to] || !k.Stuck() && !k.Unanswered() {
+			continue
+		}
+		stuck[to] = k.Local.Addr().Unmap()
 		if k.Stuck() {
 			budget = pathBudget
-		}
-		if k.Stuck() || k.Unanswered() {
-			stuck[k.Remote.Addr().Unmap()] = k.Local.Addr().Unmap()
 		}
 	}
 	if len(stuck) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, budget)
+	for to := range stuck {
+		p.tried[to] = true
+	}
+	p.calls.Go(func() { p.call(stuck, budget) })
+}
+
+// call makes the calls to the addresses of stuck.
+func (p *paths) call(stuck map[netip.Addr]netip.Addr, budget time.Duration) {
+	ctx, cancel := context.WithTimeout(p.ctx, budget)
 	defer cancel()
-	var mu sync.Mutex
 	var wg sync.WaitGroup
-	calls := 0
-	for _, n := range d.others(ctx) {
+	for _, n := range p.d.others(ctx) {
 		for to, from := range stuck {
-			if n.Addr != to && !slices.Contains(n.Addrs, to) || calls == maxPaths {
-				continue
+			if n.Addr == to || slices.Contains(n.Addrs, to) {
+				wg.Go(func() { p.one(ctx, n, from, to) })
 			}
-			calls++
-			wg.Go(func() {
-				p, known := d.tryPath(ctx, n, from, to)
-				mu.Lock()
-				defer mu.Unlock()
-				if known {
-					s.Paths = append(s.Paths, p)
-				}
-			})
 		}
 	}
 	wg.Wait()
+}
+
+// one makes a call, if no more than maxPaths are made.
+func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Addr) {
+	p.mu.Lock()
+	p.made++
+	enough := p.made > maxPaths
+	p.mu.Unlock()
+	if enough {
+		return
+	}
+	if found, known := p.d.tryPath(ctx, n, from, to); known {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.found = append(p.found, found)
+	}
+}
+
+// wait returns what the calls have found, once all have ended.
+func (p *paths) wait() []scene.Path {
+	p.calls.Wait()
+	return p.found
 }
 
 // tryPath calls a node at one of its addresses. It returns false where the call says nothing of the path.
@@ -67,7 +105,7 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 	i, _ := interfaceOf(from) // an MTU of 0 is none
 	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
 	a, err := sidechannel.Probe(ctx, netip.AddrPortFrom(to, uint16(n.Peer)), keys,
-		sidechannel.Options{From: from, IfMTU: i.MTU, Bulk: pathBulk})
+		sidechannel.Options{From: from, IfMTU: i.MTU, Bulk: pathBulk, Hasty: true})
 	switch sidechannel.CauseOf(err) {
 	case "":
 		p.Outcome, p.Sounded, p.Again = scene.Answered, a.MTU.Answered, a.Retrans
