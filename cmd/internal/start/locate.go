@@ -119,6 +119,9 @@ func (s *Start) recordedAddr() (netip.Addr, error) {
 
 // register registers this node by its companion, which hosts the store on the store's host.
 func (s *Start) register(ctx context.Context) error {
+	if err := enoughFiles(); err != nil {
+		return err
+	}
 	j, place := s.Job, *s.store
 	lo, hi, err := s.Opt.ports()
 	if err != nil {
