@@ -29,6 +29,8 @@ const (
 	harmless
 	// unknown: it looks like an error, and the table does not have it.
 	unknown
+	// maybe: it may be an error, and counts where the logs have nothing else.
+	maybe
 	// fact: no failure; what a cause may need.
 	fact
 )
@@ -41,7 +43,7 @@ type cause struct {
 	form  form                         // and this matches; its groups are for says
 	not   []string                     // none of these is in the line
 	with  string                       // a fact that the log has shown before
-	but   string                       // a fact that it has not shown
+	but   string                       // a fact that it does not show, before or after
 	test  func(map[string]string) bool // and these values of the form
 	soft  bool                         // one sign of progress after it, and it is no failure
 	job   bool                         // who reports it is not to blame; its groups a and b may be
@@ -60,9 +62,10 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, torchWaits, ncclCauses, rdmaCauses, imageCauses, clusterCauses, startCauses, podCauses,
+		torchCauses, torchWaits, ncclCauses, hcclCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
+		startCauses, podCauses,
 		schedulerCauses, programCauses, batchCauses,
-		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, endCauses,
+		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, hostFacts,
 	} {
 		out = append(out, part...)

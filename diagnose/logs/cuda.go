@@ -5,6 +5,13 @@ import "strconv"
 // cudaCauses are errors of the GPU, its driver and its memory.
 var cudaCauses = []cause{
 	{
+		id: "log.cuda-stub", grade: decisive, words: []string{"CUDA driver is a stub library", "cudaErrorStubLibrary",
+			"CUDA_ERROR_STUB_LIBRARY"},
+		says: "{who} loads the stub of libcuda, which is for linking only, in place of the driver's library",
+		do: "take CUDA's folder lib64/stubs out of LD_LIBRARY_PATH and the program's RPATH (ldd PROGRAM | grep libcuda); " +
+			"in a container let the engine mount the driver's libcuda (--gpus all)",
+		from: "CUDA driver API",
+	}, {
 		id: "log.nccl-cuda-build-mismatch", grade: decisive, with: "nccl.cuda",
 		words: []string{"CUDA driver version is insufficient"},
 		form:  re(`WARN`),
@@ -67,6 +74,14 @@ var cudaCauses = []cause{
 		need: []string{"rocminfo | grep gfx, and python -c 'import torch; print(torch.cuda.get_arch_list())'"},
 		from: "ROCm clr hip_fatbin.cpp",
 	}, {
+		id: "log.no-kernel-image", grade: family, words: []string{"invalid device function",
+			"hipErrorInvalidDeviceFunction", "cudaErrorInvalidDeviceFunction"},
+		says: "the program of {who}, or a library, has no code for this type of GPU (invalid device function)",
+		do: "install a build for that GPU: rocminfo | grep gfx, or nvidia-smi --query-gpu=compute_cap --format=csv, " +
+			"against torch.cuda.get_arch_list()",
+		need: []string{"the GPU's type, and python -c 'import torch; print(torch.cuda.get_arch_list())'"},
+		from: "CUDA and HIP runtime",
+	}, {
 		id: "log.device-index", grade: family,
 		words: []string{"invalid device ordinal", "device ordinal out of range",
 			"must be less than or equal to the number of visible devices"},
@@ -102,6 +117,29 @@ var cudaCauses = []cause{
 		says:  "the accelerator of {who} is held by another process: of an earlier run, as a rule",
 		do:    "end that process, wait 10 s, and start again: npu-smi info, hl-smi or ps show it",
 		need:  []string{"the processes that use the accelerators of that node"},
+	}, {
+		id: "log.gpu-busy", grade: decisive, words: []string{"Free memory on device"},
+		form: re(`Free memory on device (?P<dev>[\w:]*) ?\((?P<free>[\d.]+)/(?P<all>[\d.]+) GiB\).* less than desired ` +
+			`GPU memory utilization \((?P<part>[\d.]+), (?P<want>[\d.]+) GiB\)`),
+		says: "{who} finds only {free} of {all} GiB of its GPU free at its start, less than the {want} GiB that it is to " +
+			"use: another process holds the rest",
+		do: "end that process (nvidia-smi shows it; it may be of an earlier run), use another GPU, or lower " +
+			"--gpu-memory-utilization below {part}",
+		from: "vllm worker utils",
+	}, {
+		id: "log.gpu-busy", grade: family, words: []string{"memory capacity is unbalanced"},
+		says: "the GPUs of the ranks do not have the same free memory: another process holds memory of one of them",
+		do:   "nvidia-smi on each node shows it: end that process, or use other GPUs",
+		need: []string{"nvidia-smi of each node before the start"},
+		from: "sglang model_runner.py",
+	}, {
+		id: "log.oom", grade: decisive, words: []string{"No available memory for the cache blocks",
+			"larger than the maximum number of tokens that can be stored in KV cache", "KV cache is needed, which is larger",
+			"increase --mem-fraction-static"},
+		says: "{who} has too little GPU memory for its KV cache, after the model and its buffers",
+		do: "use more GPUs for a copy of the model (tensor parallel), a shorter --max-model-len, or a larger share " +
+			"(--gpu-memory-utilization, --mem-fraction-static); nvidia-smi shows whether another process holds memory",
+		from: "vllm, sglang",
 	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"is already in use by process"},
 		form: re(`(?P<what>TPU|NPU|HPU|GPU|accelerator|[Dd]evice).*in use by process with pid (?P<pid>\d+)`),
@@ -162,6 +200,14 @@ var cudaCauses = []cause{
 			"host (amdgpu); rocminfo shows which GPU it is",
 		need: []string{"dmesg | grep amdgpu of that host", "a run with AMD_SERIALIZE_KERNEL=3"},
 		from: "ROCm rocr-runtime",
+	}, {
+		id: "log.nvml", grade: family, soft: true, words: []string{"NVML: Unknown Error", "NVML_ERROR_UNKNOWN"},
+		says: "{who} may not open the device files of the GPUs (/dev/nvidia*) of its container: NVML's \"Unknown Error\"",
+		do: "where nvidia-smi works on the host, start the container again. If it happens again: check no-cgroups in " +
+			"/etc/nvidia-container-runtime/config.toml, pass the devices (--device /dev/nvidia0 --device /dev/nvidiactl), and " +
+			"run nvidia-ctk system create-dev-char-symlinks --create-all, as systemctl daemon-reload takes the rights away",
+		need: []string{"nvidia-smi on the host and in the container", "ls -l /dev/nvidia* in the container"},
+		from: "NVIDIA/nvidia-container-toolkit#48",
 	}, {
 		id: "log.nvml", grade: family, soft: true,
 		words: []string{"Failed to initialize NVML", "Insufficient Permissions"},

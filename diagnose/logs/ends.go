@@ -20,7 +20,7 @@ var (
 		need: []string{"df -h /dev/shm in the container while the job runs"},
 	}
 	exitCrash = cause{
-		id: "log.crashed", grade: family,
+		id: "log.crashed", grade: family, wraps: true,
 		says: "{who} crashed (signal {code}): a bug in native code, or libraries that do not fit together",
 		do:   "run that rank with PYTHONFAULTHANDLER=1, and look at its output before the crash",
 		need: []string{"the stack of the crash (PYTHONFAULTHANDLER=1, or a core file)"},
@@ -135,7 +135,7 @@ var endCauses = []cause{
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: -7\)|Bus error`),
 		says: exitBus.says, do: exitBus.do, need: exitBus.need,
 	}, {
-		id: "log.crashed", grade: family,
+		id: "log.crashed", grade: family, wraps: true,
 		words: []string{"exited on signal 11", "exitcode: -11)", "Segmentation fault", "Caught signal 11",
 			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid"},
 		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +

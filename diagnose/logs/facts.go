@@ -44,6 +44,16 @@ var facts = []cause{
 		form: re(`device (?P<v>\w+) is not`)},
 	{id: "nccl.network", grade: fact, words: []string{"Using network Socket"}, form: re(`Using network (?P<v>Socket)`)},
 	{id: "pyxis.import", grade: fact, words: []string{"failed to import docker image"}, form: re(`(?P<v>import)`)},
+	{id: "all.joined", grade: fact, words: joinedWords, form: re(joinedForm),
+		test: func(v map[string]string) bool {
+			v["v"] = v["of"]
+			return v["has"] == v["of"]
+		}},
+	{id: "raylet.sigterm", grade: fact, words: []string{"aylet received SIGTERM"}, form: re(`(?P<v>SIGTERM)`)},
+	{id: "program.prepares", grade: fact, words: []string{"Running tokenizer", "okenizing ", "Generating train split",
+		"rocessing dataset", "Converting format of dataset", "building indices", "> building "}, form: re(`(?P<v>\w+)`)},
+	{id: "crash.signal", grade: fact, words: []string{"Caught signal ", "Process received signal"},
+		form: re(`(?P<v>signal)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},

@@ -29,6 +29,11 @@ var hostCauses = []cause{
 		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
 		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
 	}, {
+		id: "log.host-oom", grade: decisive, words: []string{"init was OOM-killed"},
+		says: "the memory limit of a container is too low even to start it: its first process was killed on {where}",
+		do:   "raise the limit of that container (limits.memory; the unit may be missing: 512 are bytes, 512Mi not)",
+		from: "runc",
+	}, {
 		id: "log.shm-too-small", grade: family, soft: true, words: []string{"joblib will operate in serial mode"},
 		form: re(`No space left`),
 		says: semaphores.says, do: semaphores.do, need: semaphores.need,
@@ -39,8 +44,18 @@ var hostCauses = []cause{
 			"ask for more",
 		from: "Linux EDQUOT",
 	}, {
+		id: "log.inotify", grade: family, soft: true,
+		words: []string{"inotify watch limit reached", "inotify_add_watch", "inotify_init", "inotify instance",
+			"inotify watches"},
+		form: re(`limit|No space left|Too many open files`),
+		not:  []string{"vfs_fuse.c"}, // UCX goes on without it
+		says: "{who} may watch no more files: a limit of inotify on {where} is reached; disks may have room",
+		do:   "raise fs.inotify.max_user_watches and fs.inotify.max_user_instances (sysctl) on that node",
+		need: []string{"sysctl fs.inotify of that node"},
+		from: "inotify(7)",
+	}, {
 		id: "log.disk-full", grade: decisive, words: []string{"No space left on device"},
-		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will"},
+		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will", "inotify"},
 		says: "a disk of {where} is full",
 		do:   "free space, or write elsewhere: df -h on that node",
 	}, {

@@ -57,6 +57,15 @@ var kernelCauses = []cause{
 		says: "the driver reports an error of a GPU[ at {pci}] of {where}: Xid {xid}",
 		need: []string{"what NVIDIA's catalog of Xid errors says of it", "nvidia-smi -q of that node"},
 	}, {
+		id: "log.efa", grade: family, words: []string{"Failed to process command "},
+		form: re(`infiniband (?P<dev>\w+): Failed to process command (?P<cmd>\w+) .*err (?P<err>-?\d+)`),
+		says: "the EFA device {dev} of {where} refuses its driver's command {cmd} (error {err})",
+		do: "end other processes that use it and start again; reboot the instance and update the EFA driver where it " +
+			"happens again (-12: the device has no room for more objects)",
+		need: []string{"dmesg | grep efa and ibv_devinfo -v of that node",
+			"the processes that use it (lsof /dev/infiniband)"},
+		from: "Linux drivers/infiniband/hw/efa",
+	}, {
 		id: "log.host-memory", grade: decisive,
 		words: []string{" UE ", "Uncorrected hardware memory error", "Uncorrected error", "Memory failure: "},
 		form: re(`EDAC .*\d UE (?P<what>[^(]*)|Uncorrected (?:hardware memory )?error|Memory failure: .*(?:Killing|` +

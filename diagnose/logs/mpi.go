@@ -160,6 +160,32 @@ var mpiCauses = []cause{
 			"the division",
 		from: "gromacs domdec.cpp, domdec_setup.cpp",
 	}, {
+		id: "log.mpi-component", grade: decisive, soft: true,
+		words: []string{"No components were able to be opened in the ", " cannot be selected"},
+		form: re(`able to be opened in the (?P<frame>\w+) framework|` +
+			`^\[(?P<node>[\w.-]+):\d+\] (?P<frame>PML) (?P<name>\w+) cannot be selected`),
+		says: "Open MPI of {who} can use no component of its framework {frame}[: {name} cannot be selected]: it is not " +
+			"installed there, lacks a library, or finds no device",
+		do: "on that host: ompi_info | grep -i {frame}, and ldd of the component; unset the variable that names it " +
+			"(OMPI_MCA_*, --mca), or install UCX or libfabric as on the other hosts",
+		from: "open-mpi/ompi",
+	}, {
+		id: "log.pmix-store", grade: family, words: []string{"PMIX ERROR: "},
+		form: re(`PMIX ERROR: (?P<why>[A-Z-]+) in file \S*(?:dstore|gds_(?:ds12|ds21|shmem))\w*\.c`),
+		not:  []string{"gds_ds12_lock_pthread.c", "UNPACK"},
+		says: "PMIx of {who} cannot use its key store in shared memory ({why})",
+		do: "set PMIX_MCA_gds=hash on all hosts; look at the room and the rights of TMPDIR and /dev/shm, and at the " +
+			"versions of PMIx in host and container",
+		need: []string{"df -h of TMPDIR and /dev/shm on that host", "the versions of MPI and PMIx on all nodes"},
+		from: "openpmix gds/dstore",
+	}, {
+		id: "log.shm-stale", grade: decisive, words: []string{"elete stale shared memory files",
+			"Unable to allocate shared memory for intra-node messaging"},
+		says: "{who} cannot make shared memory for the ranks of a host: files of an ended run are left in /dev/shm",
+		do: "on {where} remove the files of ended jobs in /dev/shm (ls -l /dev/shm: vader_segment.*, psm*), and look at " +
+			"its size: df -h /dev/shm",
+		from: "libpsm2 am_reqrep_shmem.c",
+	}, {
 		id: "log.mpi-component", grade: decisive, quiet: true, soft: true,
 		words: []string{"A requested component was not found, or was unable to be opened"},
 		says:  "MPI or PMIx lacks a component that the environment asks for",
@@ -213,6 +239,12 @@ var mpiCauses = []cause{
 		do: "compare getent hosts {host} on both hosts; open the ports of {host}, or name the interface: " +
 			"mpiexec -iface NAME",
 		need: []string{"getent hosts NAME on that host", "is TCP open between the hosts on all ports: launch check"},
+		from: "pmodels/mpich hydra",
+	}, {
+		id: "log.mpi-folder", grade: decisive, words: []string{"unable to change wdir to "},
+		form: re(`unable to change wdir to (?P<dir>\S+)(?: \((?P<why>[^)]+)\))?`),
+		says: "the working folder {dir} of the job cannot be used on {where}[: {why}]",
+		do:   "start in a folder that all hosts have at the same path (a shared file system), or name one: mpiexec -wdir DIR",
 		from: "pmodels/mpich hydra",
 	}, {
 		id: "log.mpi-folder", grade: decisive,

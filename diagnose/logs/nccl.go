@@ -24,6 +24,7 @@ var ncclCauses = []cause{
 		from:  "NVIDIA/nccl shmutils.cc",
 	}, {
 		id: "log.ulimit-nofile", grade: decisive, words: []string{"Too many open files"},
+		not:  []string{"inotify"},
 		says: "{who} has reached its limit of open files",
 		do:   "raise the soft limit in the job's script: ulimit -n $(ulimit -Hn)",
 	}, {
@@ -104,9 +105,12 @@ var ncclCauses = []cause{
 		from: "NVIDIA/nccl-tests#14",
 	}, {
 		id: "log.shm-unshared", grade: family, words: []string{"attaching to shared memory segment"},
-		form: re(`WARN.*(?:No such file|error: 2\b)`),
-		says: "NCCL of {who} takes another rank for one of its own host, and does not find its shared memory",
-		do: "let the containers of a host share /dev/shm (docker --ipc=host), or set NCCL_SHM_DISABLE=1; where two hosts " +
+		form: re(`No such file|error: 2\b|\(2\)`),
+		not:  []string{"NCCL INFO"},
+		says: "NCCL of {who} does not find the shared memory of another rank, which it takes for one of its own host, in " +
+			"/dev/shm",
+		do: "let the containers of a host share /dev/shm (docker --ipc=host), look at its size (df -h /dev/shm) and remove " +
+			"segments of ended runs (/dev/shm/nccl-*), or set NCCL_SHM_DISABLE=1; where two hosts " +
 			"have the same name and boot id, give each its own NCCL_HOSTID",
 		need: []string{"are the ranks of one host in one container",
 			"hostname and /proc/sys/kernel/random/boot_id of each node"},

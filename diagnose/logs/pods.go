@@ -9,6 +9,28 @@ const (
 // podCauses are states of pods, as kubectl shows them: in a table, or why a container waits to start.
 var podCauses = []cause{
 	{
+		id: "log.k8s-volume", grade: decisive, soft: true, words: []string{"persistentvolumeclaim \""},
+		form: re(`persistentvolumeclaim "(?P<volume>[\w.-]+)" (?P<why>not found|is being deleted|bound to non-existent.*)`),
+		says: "no pod can start that asks for the volume claim {volume}: {why}",
+		do: "kubectl get pvc in the pod's namespace: create the claim {volume} there, or correct its name in the pod " +
+			"(volumes: persistentVolumeClaim.claimName)",
+		from: "kubernetes scheduler volumebinding",
+	}, {
+		id: "log.container-start", grade: decisive, soft: true, words: []string{"secret \"", "configmap \"",
+			"serviceaccount \"", "priorityclass \"", "runtimeclass \"", "resourceclaim \""},
+		form: re(`(?i)(?P<kind>secret|configmap|serviceaccount|priorityclass|runtimeclass|resourceclaim) ` +
+			`"(?P<name>[\w./-]+)" not found`),
+		not:  []string{"MountVolume"},
+		says: "a pod asks for the {kind} {name}, which does not exist in its namespace",
+		do:   "create it there, or correct its name in the pod: kubectl get {kind} -n NAMESPACE",
+		from: "kubernetes kubelet, scheduler",
+	}, {
+		id: "log.k8s-unschedulable", grade: open, soft: true, words: []string{"nodes are available: "},
+		form: re(`\d+/\d+ nodes are available: (?P<why>.*)`),
+		says: "Kubernetes has no node for a pod: {why}",
+		need: []string{"kubectl describe pod: what it asks for", "kubectl describe nodes: labels, taints, what is in use"},
+		from: "kubernetes scheduler",
+	}, {
 		id: "log.k8s-evicted", grade: family, soft: true, words: []string{" Evicted"},
 		form: re(podRow + `Evicted` + podNode + `|^\s*[Rr]eason: +Evicted`),
 		says: "Kubernetes has removed a pod[, {pod},] from {where}",

@@ -33,7 +33,7 @@ var (
 	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)@([\w.-]+)\]|` +
-		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?::\d+)? *\]`)
+		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]`)
 	ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 

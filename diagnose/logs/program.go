@@ -1,8 +1,32 @@
 package logs
 
+import "regexp"
+
+const (
+	lossSays = "the loss of {who} is not a number (NaN): the training has diverged, and further steps are of no use"
+	lossDo   = "start again from a checkpoint before the first NaN, with a lower learning rate or longer warm-up, " +
+		"clipped gradients, or bf16 in place of fp16; look at the data of that step (torch.autograd.set_detect_anomaly)"
+)
+
+// notTraining are kinds of losses that may be NaN while the training goes on.
+var notTraining = regexp.MustCompile(`^(?i:val|eval|test|dev)`)
+
+var lossNeed = []string{"the log from the last good step on: at which step and on which rank is the first NaN"}
+
 // programCauses are errors in how a program was called, or was built.
 var programCauses = []cause{
 	{
+		id: "log.loss-nan", grade: family, words: []string{"oss is NaN", "oss is nan", "oss is not finite", "NaN loss",
+			"nan loss", "oss diverged", "raining diverged", "NaN in local", "NaNs in loss", "NaN in loss", "on-finite loss"},
+		form: re(`[Ll]oss is (?:NaN|nan|not finite)\b.*(?i:stop|abort|exit|rais|terminat)|` +
+			`Error: .*(?i:\bnan\b|finite|diverged)|[Tt]raining diverged|found NaN in local`),
+		says: lossSays, do: lossDo, need: lossNeed,
+	}, {
+		id: "log.loss-nan", grade: family, quiet: true, words: []string{"nan", "NaN", "NAN"},
+		form: re(`(?i)(?P<of>[a-z]*)[ _-]?loss(?:es)?['"]?(?: is|\s*[:=])?\s*(?:tensor\()?-?nan\b`),
+		test: func(v map[string]string) bool { return !notTraining.MatchString(v["of"]) },
+		says: lossSays, do: lossDo, need: lossNeed,
+	}, {
 		id: "log.option-unknown", grade: decisive,
 		words: []string{": error: unrecognized arguments: ", ": error: argument ",
 			"error: the following arguments are required",
@@ -71,6 +95,15 @@ var programCauses = []cause{
 		need: []string{"env | grep NCCL_ of each node, and /etc/nccl.conf"},
 		from: "NVIDIA/nccl enqueue.cc",
 	}, {
+		id: "log.oneccl", grade: family, words: []string{"ze_ipc_exchange", "CCL_ZE_IPC_EXCHANGE"},
+		form: re(`condition .*ze_ipc_exchange.* failed|set CCL_ZE_IPC_EXCHANGE=\w+`),
+		not:  []string{"CCL_WARN", "CCL_INFO"},
+		says: "oneCCL of {who} gets no local rank from a launcher, which its exchange of the GPUs' memory handles needs",
+		do: "set CCL_ZE_IPC_EXCHANGE=sockets for all ranks; or start with mpirun, or set CCL_LOCAL_RANK and " +
+			"CCL_LOCAL_SIZE (with CCL_PROCESS_LAUNCHER=none)",
+		need: []string{"env | grep CCL_ of a rank"},
+		from: "oneCCL global.cpp",
+	}, {
 		id: "log.oneccl", grade: open, words: []string{"|CCL_ERROR|"},
 		form: opt(`\|CCL_ERROR\| (?P<why>.*)`),
 		says: "oneCCL of {who} reports an error: {why}",
@@ -99,6 +132,25 @@ var programCauses = []cause{
 			"git-lfs; take the checkpoint before, or fetch the file again",
 		from: "torch caffe2/serialize, safetensors",
 	}, {
+		id: "log.nats-jetstream", grade: family, words: []string{"ServiceUnavailableError", "JetStream not enabled",
+			"NoRespondersError", "jetstream is not enabled", "no responders available"},
+		form: re(`\b[Nn][Aa][Tt][Ss]\b|etStream not enabled`),
+		says: "the NATS server of {who} does not answer requests for JetStream: it runs without it, or is not ready",
+		do: "start it with JetStream (nats-server -js; in its Helm chart config.jetstream.enabled=true), and look at " +
+			"NATS_SERVER: is it the server that was meant",
+		need: []string{"nats account info, and the output of the NATS server"},
+		from: "nats-io/nats.py",
+	}, {
+		id: "log.cache-race", grade: family, words: []string{"No such file or directory: '/", "Stale file handle: '/"},
+		form: re(`: '(?P<file>/[^']*(?i:triton|inductor)[^']*|/[^']*\.(?:hsaco|cubin|ttg?ir|llir|ptx|amdgcn)[^']*)'`),
+		not:  []string{".py'"},
+		says: "{who} misses a compiled kernel in a cache that several ranks write ({file}): another rank or host has " +
+			"replaced or removed it",
+		do: "give each rank its own cache on a disk of its node: TRITON_CACHE_DIR=/tmp/triton-$USER-$RANK, and " +
+			"TORCHINDUCTOR_CACHE_DIR likewise; not on NFS or a shared home",
+		need: []string{"TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR of a rank, and df of that folder"},
+		from: "triton runtime/cache.py",
+	}, {
 		id: "log.save-race", grade: family, words: []string{"Directory not empty: "},
 		form: re(`OSError: \[Errno 39\] Directory not empty: '(?P<from>[^']+)' -> '(?P<to>[^']+)'`),
 		says: "{who} cannot rename {from} to {to}, which another rank has made",
@@ -123,9 +175,10 @@ var programCauses = []cause{
 		id: "log.cumem-host", grade: decisive, words: []string{"transport/shm.cc", "misc/shmutils.cc"},
 		form: re(`WARN.*(?:peer access is not supported|Cuda failure 217)|` +
 			`attaching to shared memory segment .*\(size 0\)`),
-		says: "NCCL of {who} cannot share host memory between the GPUs of the host by cuMem",
+		says: "NCCL of {who} cannot share host memory between the GPUs of the host by cuMem: they may not reach each " +
+			"other's memory",
 		do: "set NCCL_CUMEM_HOST_ENABLE=0 on all nodes: NCCL takes /dev/shm instead, which needs room (df -h /dev/shm). " +
-			"A newer driver may need it no more",
+			"Where the line remains (in a VM, or with PCIe's access control): NCCL_P2P_DISABLE=1 and NCCL_SHM_DISABLE=1",
 		from: "NVIDIA/nccl#1838, #2190",
 	}, {
 		id: "log.no-process-group", grade: decisive,

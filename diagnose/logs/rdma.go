@@ -65,6 +65,14 @@ var rdmaCauses = []cause{
 		need: []string{"lsmod (nvidia_peermem), dmesg and lspci -vvv (ACSCtl) of that node"},
 		from: "NVIDIA/nccl#928",
 	}, {
+		id: "log.rdma-peer-gone", grade: ended, words: []string{"Got completion from peer "},
+		form: re(`from peer (?P<peer>[\w.:-]+?)<\d+>.*?(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),
+		says: "{who} lost its RDMA connection to the peer {peer} (error 5, transfers flushed): that process ended, or the " +
+			"connection broke before",
+		need: []string{"the output of the ranks on {peer}: did one end before", "the first completion error of all ranks",
+			"link state and error counters of both ports (ibstat, ethtool -S)"},
+		from: "NVIDIA/nccl net_ib.cc",
+	}, {
 		id: "log.rdma-peer-gone", grade: cascade, words: []string{"Got completion "},
 		form: re(`(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),
 		says: "{who} had RDMA transfers flushed after another error",
@@ -163,8 +171,8 @@ var rdmaCauses = []cause{
 		do:   "compare UCX_TLS and UCX_NET_DEVICES with ucx_info -d on that node",
 		need: []string{"ucx_info -d of each node"},
 	}, {
-		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL"},
-		not:  []string{"failed to get boot id"}, // it goes on without (src/ucs/sys/sys.c)
+		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL", "ailed to create UCP "},
+		not:  []string{"failed to get boot id", "vfs_fuse.c"}, // it goes on without (src/ucs)
 		says: "UCX of {who} reports: {error}",
 		need: []string{"a run with UCX_LOG_LEVEL=info", "ucx_info -d of each node"},
 	},

@@ -55,6 +55,15 @@ var schedulerCauses = []cause{
 		from:  "slurm, sbatch",
 	}, {
 		id: "log.slurm-launch", grade: decisive,
+		words: []string{"CPU binding outside of job step allocation", "Unable to satisfy cpu bind request"},
+		form:  opt(`failed on node (?P<node>[\w.-]+)`),
+		says: "srun binds tasks to CPUs that the step does not have on {where}: as a rule the job was submitted from " +
+			"within another job, whose SLURM_CPU_BIND* it has inherited",
+		do: "unset SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE before srun, or submit " +
+			"from a login node; a list of --cpu-bind must name CPUs of the step (--cpu-bind=none goes without)",
+		from: "slurm, task/affinity",
+	}, {
+		id: "log.slurm-launch", grade: decisive,
 		words: []string{"slurmstepd: error: execve()", "Application launch failed: ", " launch failed: "},
 		form: re(`execve\(\): (?P<why>.+)|Application launch failed: (?P<why>.+)|task \d+ launch failed: (?P<why>.+)|` +
 			`failed on node (?P<node>[\w.-]+): (?P<why>.+)`),
@@ -178,7 +187,7 @@ var schedulerCauses = []cause{
 		says: "NVIDIA's container toolkit cannot start the container on {where}: {why}",
 		do:   "run nvidia-container-cli -k -d /dev/tty info on that node: the driver, a device or a library is missing",
 	}, {
-		id: "log.container-start", grade: decisive,
+		id: "log.container-start", grade: decisive, wraps: true,
 		words: []string{"OCI runtime create failed", "failed to create containerd task", "CreateContainerError",
 			"RunContainerError"},
 		not:  []string{"version mismatch", "running hook", "prestart hook"},
@@ -212,9 +221,16 @@ var schedulerCauses = []cause{
 	}, {
 		id: "log.k8s-sandbox", grade: decisive, soft: true,
 		words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
-		form:  opt(`(?:failed to setup network|error adding container to network)[^:]*:? ?(?P<why>.*)`),
-		says:  "Kubernetes cannot make the network of a pod[: {why}]",
-		do:    "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
+		form: re(`(?:failed to (?:setup|set up) network|error adding container to network|network plugin|\bCNI\b|\bcni\b)` +
+			`[^:]*:? ?(?P<why>.*)`),
+		says: "Kubernetes cannot make the network of a pod[: {why}]",
+		do:   "look at the CNI plugins of that node (kubectl describe pod): no free address, or a plugin that does not run",
+	}, {
+		id: "log.k8s-sandbox", grade: decisive, soft: true, wraps: true,
+		words: []string{"Failed to create pod sandbox", "FailedCreatePodSandBox"},
+		says:  "Kubernetes cannot make the sandbox of a pod: its network, or the container engine of the node",
+		do: "kubectl describe pod has the reason in the same event: the CNI plugins of that node (no free address, or a " +
+			"plugin that does not run), a limit that is too low, or the container engine",
 	}, {
 		id: "log.k8s-refused", grade: decisive, words: []string{"is forbidden: "},
 		form: re(`(?:pods?|jobs?)\S* .*is forbidden: (?P<why>.*)`),

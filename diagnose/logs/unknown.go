@@ -69,6 +69,7 @@ var unknownCauses = []cause{
 	looks(re(`(?:was|been|[Jj]ob|[Pp]rocess) killed\b|[Kk]illed by\b|\b[Aa]bnormally\b|\bcrashed\b|`+
 		`(?:^|[\s;,])[Aa]borting\b`),
 		"killed", "illed by", "bnormally", "crashed", "borting"),
+	looks(re(`^\s*Warning\s+\w*(?:Failed|BackOff|Unhealthy|Evict|Kill|NotReady|Exceeded|Rejected)\w*\s`), "Warning "),
 	looks(re(`^(?:cp|mv|ln|mkdir|tar): cannot |[Tt]imeout (?:waiting|while|exceeded|expired|reached)`),
 		"annot stat ", "annot create ", "imeout "),
 }

@@ -1,7 +1,31 @@
 package logs
 
+// rayNodeWords are how Ray's head reports that it has lost a node; rayNode names it.
+var rayNodeWords = []string{"RAY_NODE_REMOVED", "missed too many heartbeats", "RAYLET_MARKED_DEAD", "marked dead",
+	"mistakenly been marked as dead"}
+
+const rayNode = `and (?:address|ip): (?P<node>[\w.:-]+?)(?: and | has |\.?$)|` +
+	`"custom_fields":\{"ip":"(?P<node>[\w.:-]+)"`
+
 // rayClientWords are how Ray's client gives up.
 var rayClientWords = []string{"Ray Client connection timed out", "ray client connection timeout"}
+
+// joinedForm is how launchers count what has joined a start, with joinedWords.
+const joinedForm = `\b(?P<has>\d+)(?:/| of | out of )(?P<of>\d+) (?P<what>(?:node|worker|rank|process|pod|host)\w*) ` +
+	`(?:(?:are|is|have|has) )?(?P<state>alive|[Rr]eady|registered|joined|connected)`
+
+var joinedWords = []string{"odes alive", "odes are alive", "odes ready", "odes are ready", "odes joined",
+	"odes have joined", "odes connected", "orkers alive", "orkers ready", "orkers are ready", "orkers connected",
+	"orkers registered", "orkers joined", "orkers have joined", "anks joined", "anks have joined", "anks ready",
+	"anks connected", "ods ready", "ods are ready", "osts ready", "osts connected", "rocesses joined",
+	"rocesses ready", "rocesses connected"}
+
+// rootForm is how torch reports that rank 0 of a group did not write the id with which NCCL starts.
+const rootForm = `\[(?P<rank>\d+)\] is setting up NCCL communicator and ` +
+	`retrieving ncclUniqueId from \[(?P<root>\d+)\].*(?i:timeout|timed out)`
+
+var rootNeed = []string{"the output of rank {root}: what it did then, and its stack (py-spy dump)",
+	"did it compile, load or prepare data longer than the timeout"}
 
 // torchWaits are the ends of waits: the ranks that report them are not the ones at fault.
 var torchWaits = []cause{
@@ -38,6 +62,21 @@ var torchWaits = []cause{
 			"(under Slurm: one torchrun a node)",
 		need: []string{"which processes of the job run on each node: ps -ef"},
 		from: "torch distributed_c10d.py",
+	}, {
+		id: "log.store-timeout", grade: waits, with: "program.prepares", words: []string{"retrieving ncclUniqueId from ["},
+		form: re(rootForm),
+		says: "{who} gave up waiting for rank {root} to open NCCL's start (ncclUniqueId); the log shows that a data set " +
+			"was still being prepared",
+		need: append([]string{"prepare the data once before the job, or wait longer: init_process_group(timeout=…), " +
+			"ddp_timeout of transformers"}, rootNeed...),
+		from: "torch ProcessGroupNCCL",
+	}, {
+		id: "log.store-timeout", grade: waits, words: []string{"retrieving ncclUniqueId from ["},
+		form: re(rootForm),
+		says: "{who} gave up waiting for rank {root} to open NCCL's start (ncclUniqueId): rank {root} is slow, hangs, or " +
+			"has ended",
+		need: rootNeed,
+		from: "torch ProcessGroupNCCL",
 	}, {
 		id: "log.store-timeout", grade: waits,
 		words: []string{
@@ -86,6 +125,14 @@ var torchWaits = []cause{
 		},
 		from: "torch ProcessGroupNCCL",
 	}, {
+		id: "log.collective-timeout", grade: waits, words: []string{"dump signal due to a collective timeout from"},
+		form: re(`timeout from\s+(?:global )?rank (?P<ranks>\d+)`),
+		says: "{who} waited for a collective that did not complete, and asked the other ranks for their dumps",
+		need: []string{"the output of that rank: it names the collective and its sequence number",
+			"the flight recorder dumps of all ranks, which launch doctor --log reads, too",
+			"the output of all ranks: did one end before"},
+		from: "torch ProcessGroupNCCL",
+	}, {
 		id: "log.collective-timeout", grade: waits, soft: true, words: []string{"seconds and may be stuck. Expected"},
 		form: opt(`for (?P<secs>\d+) seconds and may be stuck`),
 		says: "{who} waits for the other devices in a collective of XLA[, for {secs} s]",
@@ -110,8 +157,8 @@ var torchWaits = []cause{
 			"is the port of each task reachable from the others: nc -zv HOST PORT"},
 	}, {
 		id: "log.hccl-peers", grade: waits, words: []string{"Getting socket times out", "task timeout occurred",
-			"has not received the Notify record from remote rank"},
-		form: opt(`remote rank: ?\[(?P<missing>\d+)\]`),
+			"has not received the Notify record from remote rank", "Notify register waits for execution"},
+		form: opt(`(?:remote|peer) rank: ?\[?(?P<missing>\d+)`),
 		says: "HCCL of {who} waited for another rank in vain[: {missing}]",
 		need: []string{"the output of the other ranks: did one end, or never start",
 			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g", "HCCL_CONNECT_TIMEOUT"},
@@ -140,10 +187,30 @@ var torchWaits = []cause{
 			"is that port reachable from this host: nc -zv HOST PORT", "http_proxy and no_proxy of this host"},
 		from: "jax-ml/jax distributed.py",
 	}, {
+		id: "log.ray-node", grade: open, with: "raylet.sigterm", words: rayNodeWords, form: opt(rayNode),
+		says: "Ray's head has lost {who}, whose daemon (raylet) had received SIGTERM: ray stop, the end of its pod or job, " +
+			"or a preemption",
+		need: []string{"what ended it at that time: kubectl get events, sacct -j JOB, the console of the cloud",
+			"raylet.out of that node"},
+		from: "ray raylet/main.cc",
+	}, {
+		id: "log.ray-node", grade: open, words: []string{"[exit code=", "Ray subprocesses exited unexpectedly"},
+		form: re(`^\s*(?P<proc>\w+) \[exit code=(?P<code>-?[1-9]\d*)\]|exited unexpectedly`),
+		says: "a process of Ray[, {proc},] on {where} ended[ with exit code {code}], and Ray ended the others there",
+		need: []string{"raylet.err, raylet.out and gcs_server.err in /tmp/ray/session_latest/logs of that node",
+			"dmesg of that node: did the OOM killer end it"},
+		from: "ray scripts.py",
+	}, {
+		id: "log.ranks-missing", grade: waits, soft: true,
+		words: joinedWords,
+		form:  re(joinedForm), but: "all.joined",
+		test: func(v map[string]string) bool { return number(v["has"]) < number(v["of"]) },
+		says: "{has} of {of} {what} are {state}: the start waits for the others",
+		need: []string{"were the others started: kubectl get pods, squeue, ray status",
+			"the output of those that are missing", "can they reach the first one: its address, port and firewall"},
+	}, {
 		id: "log.ray-node", grade: open,
-		words: []string{"RAY_NODE_REMOVED", "missed too many heartbeats", "RAYLET_MARKED_DEAD", "marked dead",
-			"mistakenly been marked as dead"},
-		form: opt(`and address: (?P<node>[\w.:-]+?)(?: and | has |\.?$)|"custom_fields":\{"ip":"(?P<node>[\w.:-]+)"`),
+		words: rayNodeWords, form: opt(rayNode),
 		says: "Ray's head has lost {who}: it ended, stood still, or the network between them failed",
 		need: []string{"raylet.out and dmesg of that node: memory, CPU, suspend",
 			"is TCP open both ways between it and the head"},
@@ -248,7 +315,8 @@ var torchWaits = []cause{
 			"ncclInvalidUsage", "RuntimeError: NCCL error", "RuntimeError: NCCL communicator", "ncclCommInitRank failed",
 			"unhandled cuda error", "unhandled system error", "NCCL operation", "Test NCCL failure",
 			"Test CUDA failure", "NCCL failure", "CUDA error: ", "HCCL error in", "OPS function error: Hccl",
-			"call hccl api failed", "call acl api failed", "ACL stream synchronize failed", "Proxy Call to rank ",
+			"call hccl api failed", "HCCL function error", "createHCCLComm", "hcclCommInitRootInfo", "HcclGetRootInfo",
+			"call acl api failed", "ACL stream synchronize failed", "Proxy Call to rank ",
 		},
 		not:  []string{"has NOT been destroyed"},
 		says: "{who} reports an error of NCCL or of a rank, without its cause",
@@ -297,7 +365,7 @@ var torchWaits = []cause{
 		words: []string{
 			"hostname of the client socket cannot be retrieved", "Connection was likely closed", "sendBytes failed on",
 			"recvValue failed on",
-			"recvVector failed on", "Failed to open libibverbs.so",
+			"recvVector failed on", "Failed to open libibverbs.so", "vfs_fuse.c",
 			"Error waiting on exit barrier", "destroy_process_group() was not called",
 			"process group has NOT been destroyed", "failed to get boot id", // src/ucs/sys/sys.c of UCX goes on without
 		},

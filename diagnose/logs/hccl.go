@@ -1,0 +1,65 @@
+package logs
+
+import "strings"
+
+// hccl returns a row for codes of HCCL's errors, as in "EI0004: …" and "TITLE(EI0004): …".
+func hccl(id string, grade grade, codes []string, says, do string, need ...string) cause {
+	return cause{id: id, grade: grade, words: codes,
+		form: re(`\b(?:` + strings.Join(codes, "|") + `)\)?: *(?P<why>.+)`),
+		says: says, do: do, need: need, from: "CANN, errors of HCCL"}
+}
+
+// hcclCauses are errors of Ascend's HCCL, by their codes.
+var hcclCauses = []cause{
+	{
+		id: "log.port-in-use", grade: decisive, words: []string{"EI0019", "EI0020"},
+		form: re(`\bEI00(?:19|20)\)?:(?:.*?address (?P<addr>[\da-fA-F.:]+) and port:? ?(?P<port>\d+))?`),
+		says: "HCCL of {who} cannot listen on its port[ ({addr} port {port})]: another process uses it, as a rule one of " +
+			"an earlier run",
+		do: "end the old processes on that host; where several processes share an NPU or a host, give each its own ports: " +
+			"HCCL_NPU_SOCKET_PORT_RANGE, HCCL_HOST_SOCKET_PORT_RANGE, HCCL_IF_BASE_PORT",
+		from: "CANN, errors of HCCL",
+	},
+	hccl("log.hccl-setting", decisive, []string{"EI0001", "EI0003", "EI0016"},
+		"HCCL of {who} refuses a setting or an argument: {why}",
+		"correct or unset what it names (env | grep HCCL_). Of HCCL_INTRA_PCIE_ENABLE and HCCL_INTRA_ROCE_ENABLE only "+
+			"one may be 1"),
+	hccl("log.hccl-ranktable", decisive, []string{"EI0004", "EI0014", "EI0017"},
+		"HCCL of {who} cannot use its rank table: {why}",
+		"compare the file that RANK_TABLE_FILE names with the servers, devices and addresses (hccn_tool -i N -ip -g)"),
+	hccl("log.collective-mismatch", decisive, []string{"EI0005"},
+		"the ranks do not call the same collective, or not with the same arguments: {why}",
+		"compare what the ranks call at this point, and the shapes of their tensors"),
+	hccl("log.hccl-version", decisive, []string{"EI0008"},
+		"the ranks use different versions of CANN or HCCL: {why}",
+		"install the same version of CANN on all nodes and in all images"),
+	hccl("log.oom", decisive, []string{"EI0011"},
+		"HCCL of {who} gets no memory of its NPU: {why}",
+		"end other processes of that NPU (npu-smi info), use a smaller batch, or lower HCCL_BUFFSIZE"),
+	hccl("log.hccl-resources", family, []string{"EI0007"},
+		"HCCL of {who} cannot allocate a resource: {why}",
+		"end other processes of that NPU (npu-smi info), lower HCCL_BUFFSIZE, or make fewer groups of ranks",
+		"npu-smi info of that node, and its plog"),
+	hccl("log.hccl-link", family, []string{"EI0009", "EI0010"},
+		"the NPU of {who} cannot reach another NPU: {why}",
+		"on each node look at the link, the address and the health of the ports: hccn_tool -i N -link -g, -ip -g, "+
+			"-net_health -g",
+		"hccn_tool -i N -link -g and -ip -g for each NPU of both nodes"),
+	{
+		id: "log.hccl-transfer", grade: open, words: []string{"EI0012", "EI0013", "EI0018"},
+		form: re(`\bEI001[238]\)?:(?:.*?(?:Remote rank: ?\[?(?P<rank>\d+)|Peer information: server (?P<peer>[\w.:-]+?),))?`),
+		says: "a transfer of HCCL failed[ with the server {peer}] ({who}): the link between two NPUs broke, or the other " +
+			"process ended before",
+		need: []string{"the output of the other rank: did it end before", "hccn_tool -i N -link -g and -stat -g on both " +
+			"nodes: errors and drops", "the plog of both ranks (error cqe)"},
+		from: "CANN, errors of HCCL",
+	}, {
+		id: "log.ranks-missing", grade: waits, words: []string{"EI0015", "unconnected ranks: "},
+		form: re(`\bEI0015\)?:(?:.*unconnected ranks: "?\[(?P<ranks>[\d, ]+)\])?|` +
+			`unconnected ranks: "?\[(?P<ranks>[\d, ]+)\]`),
+		says: "{who} did not connect to HCCL's root in time",
+		need: []string{"the output of these ranks from the start: did they fail, or start late",
+			"HCCL_SOCKET_IFNAME and the way to the root's host from their nodes", "HCCL_CONNECT_TIMEOUT"},
+		from: "CANN, errors of HCCL",
+	},
+}
