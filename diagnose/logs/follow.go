@@ -83,6 +83,7 @@ type follower struct {
 	busy    map[*stream]bool // with an unfinished traceback or summary
 	opened  int64            // the line where the youngest of them began
 	hits    []int32
+	hints   hints
 
 	// of the log that is read
 	index, rank int
@@ -131,10 +132,14 @@ func newFollower() *follower {
 		n := id(w)
 		f.special[n] = progressWords[0]
 	}
+	for _, w := range hintWords {
+		id(w)
+	}
 	f.steps = make([]bool, len(words))
 	for _, w := range stepWords {
 		f.steps[id(w)] = true
 	}
+	f.hints.words = hinting(words)
 	f.scan, f.outside = newScanner(words), newScanner(outsideWords)
 	return f
 }
@@ -150,6 +155,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.rest()
 		err = f.read(r)
 		f.unfinished()
+		f.ofHints()
 	}
 	switch {
 	case err == nil:
@@ -219,6 +225,7 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.moved = f.moved || slices.ContainsFunc(f.hits, func(h int32) bool { return f.steps[h] })
+	f.hint(line)
 	line = bytes.TrimRight(line, "\r")
 	if bytes.IndexByte(line, '\r') < 0 && inner(line) == 0 {
 		f.hit(line)

@@ -22,7 +22,9 @@ const (
 func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
 	all, began := apart(f.sorted(), rosterID)
-	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool { return e.over() })
+	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
+		return e.over() || len(f.facts[e.cause.but]) > 0 || e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
+	})
 	roots := ofGrades(live, decisive, failed)
 	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool { return e.cause.id == "log.peer-lost" })
 	if len(roots) == 0 && len(rest) > 0 {
@@ -30,7 +32,8 @@ func (f *follower) judge() Reading {
 			return e.cause.soft || e.st.progress-e.after > fewSteps
 		})
 	}
-	if loud := slices.DeleteFunc(slices.Clone(live), func(e *event) bool { return e.cause.quiet }); len(loud) > 0 {
+	roots = slices.DeleteFunc(roots, func(e *event) bool { return follows(e, live) })
+	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet })
 	}
 	roots = ofLastStart(roots)
@@ -99,13 +102,23 @@ func ofLastStart(roots []*event) []*event {
 	})
 }
 
-// first returns the root to report. An error of Python next to a line that the table knows is that line's.
+// follows says whether a process crashed shortly after a library had reported an error: the crash follows from that.
+func follows(crash *event, live []*event) bool {
+	const near = 200
+	return crash.cause.id == exitCrash.id && crash.cause.wraps && slices.ContainsFunc(live, func(e *event) bool {
+		return e.cause.grade == open && e.file == crash.file && e.order < crash.order && crash.order-e.order < near
+	})
+}
+
+// first returns the root to report. An error of Python next to a line that the table knows is that line's. A line that
+// leaves the reason to others gives way to them.
 func first(roots []*event) *event {
 	const near = 200
 	top := roots[0]
 	if top.cause.wraps {
 		for _, e := range roots {
-			if e.cause.grade == decisive && !e.cause.wraps && e.file == top.file && e.st == top.st &&
+			if !e.cause.wraps && (e.cause.grade == decisive || e.cause.id == top.cause.id) && e.file == top.file &&
+				e.st == top.st &&
 				max(e.order-top.order, top.order-e.order) < near {
 				return e
 			}
@@ -238,12 +251,12 @@ func quoted(group []*event) (out []finding.Seen) {
 
 // openEnd reports failures that the logs do not explain.
 func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
-	for _, g := range []grade{open, waits, ended, cascade, unknown} {
+	for _, g := range []grade{open, waits, ended, cascade, unknown, maybe} {
 		some := ofGrades(live, g, g)
 		if len(some) == 0 {
 			continue
 		}
-		if g == unknown && r.First != nil {
+		if g >= unknown && r.First != nil {
 			break
 		}
 		if r.First == nil {
@@ -327,7 +340,7 @@ func (f *follower) cascade(all []*event, used map[*event]bool) []Count {
 	byKind := map[string]*Count{}
 	var out []string
 	for _, e := range all {
-		if used[e] {
+		if used[e] || e.cause.grade == maybe {
 			continue
 		}
 		c := byKind[e.cause.id]

@@ -1,0 +1,119 @@
+package logs
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+)
+
+// maxHints is how many lines of a log are held, since its last sign of progress.
+const maxHints = 200
+
+// hint is a line that may be an error. It counts where a log has nothing else, so it is looked at when the log ends.
+type hint struct {
+	line       []byte
+	at, number int64 // in all logs, and in its own
+}
+
+// hints are those of the log that is read.
+type hints struct {
+	words   []bool // by word: it is one of a hint
+	lines   []hint
+	stepped bool // the log has shown a step of the job
+}
+
+// stepsSeen is the name of that value.
+const stepsSeen = "steps"
+
+// hintCause is the cause of such a line.
+var hintCause = func() cause {
+	c := looks(nil)
+	c.grade, c.but = maybe, "mpi.cuda-note"
+	return c
+}()
+
+// hintWords are words of the forms below.
+var hintWords = []string{
+	"nable to ", "NABLE to ", "fail", "Fail", "FAIL", "annot ", "can not ", "an't ", "ould not ", "ouldn't ", "No ",
+	" not ", " NOT ", "n't ", " missing", "nexpected", "xit code", "xited", "xit_code", " died", "crashed", " aborted",
+	" terminated", " closed", " lost", " killed", " cancelled", " dead", " down", "imeout", "IMEOUT", "ime out",
+	"imed out", "gave up", "iving up", "eadlock", "ang detected", " stuck", "ismatch", "nconsistent", "ncompatible",
+	"orrupt", "denied", "ejected", "efused", "orbidden", "nauthorized", "xhausted", "nsufficient", "xpired", "xceeded",
+	"iverged", "nsupported", "nvalid", "ignal ", " SIG", "talled", "issing rank", "equires ", "rrno", "curl: (",
+	"aking more", "aking longer",
+}
+
+// hintForms are how programs report failures, and now and then something that they do without.
+var hintForms = []form{
+	re(`(?i)\b(?:unable|fail(?:s|ed|ure)?) to \w|` +
+		`\b(?:cannot|can not|can't|could ?n[o']t|could not|may not) (?:be )?[a-z]{3}`),
+	re(`(?i)\bno \w+ (?:\w+ )?(?:was|were|is|are) (?:able|found|available|selected|usable)\b|\bnot (?:be )?found\b|` +
+		`\b(?:does not|doesn't|did not|didn't) (?:exist|respond|answer|start|finish|complete|match|have|reach|receive)\b|` +
+		`\bno such (?:file|device|host|process|node|container)|\bis missing\b|` +
+		`\bnot (?:alive|reachable|running|responding|enough|supported|(?:yet )?ready)\b`),
+	re(`(?i)\bunexpected(?:ly)?\b|\bexit(?:ed)?[ _]?(?:code|status)? ?[:=] ?-?[1-9]|` +
+		`\b(?:has|have|had) (?:died|failed|crashed|exited|aborted|terminated)|` +
+		`\b(?:been|be) (?:killed|terminated|aborted|lost|cancelled)|` +
+		`\b(?:proxy|connection|socket|channel|stream|server) (?:is|was) (?:closed|lost|dead|down)`),
+	re(`(?i)\bfailed(?:$|\s*[:!.,;(\[])|\bfailure\b|\bgave up\b|\bgiving up\b|\bdead ?lock|\bhang detected|\bis stuck\b|` +
+		`\btime(?:d ?)? ?out\b.*\b(?:after|check|waiting|reached|fail|error|expire|exceed)`),
+	re(`(?i)\b(?:mismatch|inconsistent|incompatible|corrupt|unauthorized|exhausted|insufficient)|` +
+		`\b(?:access|permission|request|connection)s? (?:is |was )?(?:denied|rejected|refused|forbidden|lost)|` +
+		`\b(?:expired|exceeded|diverged|unsupported|invalid)\b`),
+	re(`(?i)\b(?:exited|died|terminated|killed|caught|received) (?:(?:on|by|with|from|a) )?(?:signal \d|SIG[A-Z]{3})|` +
+		`\bdeath signal\b|\bstalled\b|\bmissing ranks?\b|\brequires (?:exactly|at least)\b|\berrno:? ?[1-9]|` +
+		`^curl: \(\d+\)|\btaking (?:more|longer) than\b`),
+}
+
+// calm are parts of lines after which a program goes on: it has another way, or only says what it finds.
+var calm = re(`(?i)^\s*#|^[IW]\d{4} \d\d:|\[[IW]\d* |: [IW] |<(?:info|warn|debug|trace)>|` +
+	`\b(?:info|notice|warn|warning|debug|trace|diag)\b|\b(?:retry|retries|retrying|trying|instead|using|if)\b|` +
+	`fall(?:s|ing)? ?back|\b(?:skip|default|continu|proceed|optional|disabl|ignor)|\bnot an error\b|` +
+	`^\s*(?:assert|raise|except|import|from|return)\b|\bmca_btl_|reachable pairing|relevant network interfaces|` +
+	`bind memory|MPI startup\(\)|dynamic library|initialize backend|factory|metric server|fabricmanager|` +
+	`error handling`)
+
+// hinting returns which of the words are those of hints.
+func hinting(words []string) []bool {
+	out := make([]bool, len(words))
+	for i, w := range words {
+		out[i] = slices.Contains(hintWords, w)
+	}
+	return out
+}
+
+// hint notes a line that may be an error, and forgets those before a sign of progress.
+func (f *follower) hint(line []byte) {
+	isHint, isStep, goesOn := false, false, false
+	for _, h := range f.hits {
+		isHint = isHint || f.hints.words[h]
+		isStep = isStep || f.steps[h]
+		goesOn = goesOn || f.special[h] == progressWords[0]
+	}
+	f.hints.stepped = f.hints.stepped || isStep
+	switch all := &f.hints.lines; {
+	case isStep, goesOn && !isHint:
+		*all = (*all)[:0]
+	case isHint && len(f.busy) == 0 && len(*all) < maxHints:
+		*all = append(*all, hint{bytes.Clone(line[:min(len(line), maxQuote)]), f.lines, f.line})
+	}
+}
+
+// ofHints adds the first of the noted lines that looks like an error and has no cause in the table.
+func (f *follower) ofHints() {
+	lines, line := f.lines, f.line
+	for _, h := range f.hints.lines {
+		p := strip(h.line)
+		f.hits = f.scan.find(h.line, f.hits[:0])
+		if found, _ := f.match(p.body); found != nil || calm().Match(p.body) ||
+			!slices.ContainsFunc(hintForms, func(one form) bool { return one().Match(p.body) }) {
+			continue
+		}
+		if st := f.stream(&p); st != nil {
+			f.current, f.chunk, f.lines, f.line = h.line, nil, h.at, h.number
+			f.add(&hintCause, st, &p, map[string]string{stepsSeen: strconv.FormatBool(f.hints.stepped)})
+		}
+		break
+	}
+	f.lines, f.line, f.hints.lines, f.hints.stepped = lines, line, f.hints.lines[:0], false
+}

@@ -1,0 +1,87 @@
+package logs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestHints: a line with words of failures counts where the logs have nothing else, and no step after it.
+func TestHints(t *testing.T) {
+	for _, c := range []struct{ name, log, where string }{
+		{"alone", "start\nagent: unable to open its port\n", "stdin:2"},
+		{"the first one", "agent: cannot be started\nagent: exited unexpectedly\n", "stdin:1"},
+		{"after steps", "step 1 loss 0.5\nagent: cannot be started\n", "stdin:2"},
+		{"before a known failure", "agent: cannot be started\nCUDA out of memory\n", "stdin:2"},
+		{"before a step", "agent: cannot be started\nstep 1 loss 0.5\n", ""},
+		{"before progress", "agent: cannot be started\nmodel saved: checkpoint 3\n", ""},
+		{"with another way", "agent: cannot be started, using the local one\n", ""},
+		{"in a traceback that a program survives",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    x = g(\"cannot be started\")\n", ""},
+		{"after many calm lines", strings.Repeat("info: cannot be used\n", maxHints-1) + "agent: NOT ready\n", "stdin:200"},
+	} {
+		r := readText(t, c.log)
+		where := ""
+		if r.First != nil && !strings.Contains(r.First.Error, wordTrace) {
+			where = r.First.Where
+		}
+		if where != c.where {
+			t.Errorf("%s: %q; want %q", c.name, where, c.where)
+		}
+	}
+}
+
+// TestHintsOfOtherRanks: the log of a rank that writes no steps is well where another one does.
+func TestHintsOfOtherRanks(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for name, text := range map[string]string{
+		"rank0.log": "step 1 loss 0.5\nstep 2 loss 0.4\n", "rank1.log": "tracker: unable to reach its server\n",
+	} {
+		file := filepath.Join(dir, name)
+		files = append(files, file)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Read(nil, files...)
+	if err != nil || r.First != nil {
+		t.Errorf("first %+v, %v; want no failure", r.First, err)
+	}
+}
+
+// TestWhoIsNamed: what a line says of ranks, peers, hosts and devices is in the sentence.
+func TestWhoIsNamed(t *testing.T) {
+	for _, c := range []struct{ log, want string }{
+		{"DeepEP timeout check failed: rank = 1, thread = 2, value = 0)\n" +
+			"DeepEP timeout check failed: rank = 1, thread = 3, value = 1024)\n" +
+			"DeepEP timeout check failed: rank = 4, thread = 3, value = 1024)\n",
+			"ranks 1, 4 waited in DeepEP's barrier for rank 3"},
+		{"DeepEP dispatch NVL receiver timeout, channel: 6, RDMA: 0, nvl: 0, src NVL: 5, head: 3, tail: 3\n" +
+			"CUDA error: unspecified launch failure\n", "NVL rank 5"},
+		{"x(EI0015): Reason: no rank can\nconnect in time. List of unconnected ranks: \"[2,7,]\"\n",
+			"ranks 2, 7 did not connect"},
+		{"[rank2]:[E1 a.cpp:1] [Rank 2] Received a dump signal due to a collective timeout from  rank 13 and we\n",
+			"rank 13 waited"},
+		{"[3] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d: Socket Timeout\n",
+			"rank 3 gave up waiting for rank 0"},
+		{"[1738555506.1] [red-3:4711 :0]  sock.c:334  UCX  ERROR   connect(fd=7, dest_addr=10.9.8.7:400) failed: Network " +
+			"is unreachable\n", "node red-3 has no route to 10.9.8.7"},
+		{"[red-3:4711] PML ucx cannot be selected\n", "node red-3"},
+		{"[red-3:4711:0:4720] Caught signal 11 (Segmentation fault)\n 0  /lib/libucs.so.0(ucs_handle_error+0x2) [0x1]\n" +
+			" 1  /lib/libnccl.so.2(ncclProxyService+0x70) [0x7f3]\n", "crashed in libnccl (function ncclProxyService)"},
+		{"NET/IB : Got completion from peer 10.5.0.34<339> with error 5, opcode 0\n", "the peer 10.5.0.34"},
+	} {
+		r := readText(t, c.log)
+		said := ""
+		if len(r.Verdicts) > 0 {
+			said = r.Verdicts[0].Says
+		} else if len(r.Open) > 0 {
+			said = r.Open[0].Says
+		}
+		if !strings.Contains(said, c.want) {
+			t.Errorf("%q; want %q in it", said, c.want)
+		}
+	}
+}
