@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // fewHops is a hop limit that leads out of no site. Systems send with 64 by default, and some with 32.
@@ -29,6 +30,9 @@ func Stuck(dsts []netip.Addr) (why string) {
 }
 
 func stuck(dst netip.Addr) string {
+	if why := callable(dst); why != "" {
+		return why
+	}
 	r, err := RouteTo(dst)
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EINVAL):
@@ -45,12 +49,52 @@ func stuck(dst netip.Addr) string {
 		return fmt.Sprintf("%s of this node, the way to %s, is down", i.Name, dst)
 	case i.Flags&net.FlagRunning == 0:
 		return fmt.Sprintf("%s of this node, the way to %s, has no link: no cable, or its other end is down", i.Name, dst)
+	case noARP(i.Name):
+		return fmt.Sprintf("%s of this node, the way to %s, neither asks nor answers for addresses (NOARP): "+
+			"ip link set dev %s arp on", i.Name, dst, i.Name)
+	}
+	if r.Src.IsValid() && !local(r.Src) {
+		return fmt.Sprintf("this node does not take packets to its own address %s: it is not in the table local "+
+			"(ip route show table local)", r.Src)
 	}
 	if hops, setting := hopLimit(dst, i.Name); hops > 0 && hops < fewHops && viaRouter(dst) {
 		return fmt.Sprintf("this node's packets have a hop limit of %d (%s; 64 is usual), and %s is after a router", hops,
 			setting, dst)
 	}
 	return ""
+}
+
+// callable returns why this node cannot begin a connection to an address at all; "": it can.
+func callable(dst netip.Addr) string {
+	family := unix.AF_INET
+	if dst.Is6() && !dst.Is4In6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return fmt.Sprintf("this process may not open a socket to %s (%v): seccomp, SELinux or AppArmor forbids it", dst, err)
+	case err != nil:
+		return ""
+	}
+	defer unix.Close(fd)
+	if family == unix.AF_INET && errors.Is(unix.Bind(fd, &unix.SockaddrInet4{}), unix.EADDRINUSE) {
+		return "this node has no free port for a connection (sysctl net.ipv4.ip_local_port_range " +
+			"net.ipv4.ip_local_reserved_ports; ss -s)"
+	}
+	return ""
+}
+
+// noARP reports whether an interface of Ethernet has no address resolution.
+func noARP(name string) bool {
+	l, err := netlink.LinkByName(name)
+	return err == nil && l.Attrs().EncapType == "ether" && l.Type() != "dummy" && l.Attrs().RawFlags&unix.IFF_NOARP != 0
+}
+
+// local reports whether the kernel takes packets to one of its addresses.
+func local(own netip.Addr) bool {
+	routes, err := netlink.RouteGet(own.AsSlice())
+	return err != nil || len(routes) == 0 || routes[0].Type == unix.RTN_LOCAL
 }
 
 // hopLimit returns the hop limit of packets to an address, which leave by an interface, and its setting; 0: not known.

@@ -211,7 +211,8 @@ func answered(in preflight.Input, all []endpoint, open, silent int) finding.Find
 		return finding.Warnf("%s does not answer, not even with a refusal: that machine is down, its address belongs to "+
 			"another one, a firewall drops the packets, or the network loses most of them", names).
 			Breaking("this node waits until its --join-timeout").
-			Do("ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
+			Do("ip neigh; ip -d link   # on this node: no neighbour there? is it in the same network, VLAN or VXLAN?\n" +
+				"ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
 	case open > 0:
