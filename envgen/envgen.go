@@ -209,6 +209,7 @@ func constants() []string {
 		"NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
 		"NCCL_IB_TC", "NCCL_IB_SL", "UCX_TLS", "FI_PROVIDER", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl",
 		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*", TorchDebug,
+		"TORCH_DIST_INIT_BARRIER", "GLOO_DEVICE_TRANSPORT",
 	}
 }
 
@@ -216,9 +217,10 @@ func constants() []string {
 const TorchDebug = "TORCH_DISTRIBUTED_DEBUG"
 
 // offByDefault are switches of NCCL that it reads as numbers, and that are 0 without a setting (src/init.cc,
-// src/graph/paths.cc, src/transport).
+// src/graph/paths.cc, src/transport), and one of torch (distributed_c10d.py).
 func offByDefault() []string {
-	return []string{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_PXN_DISABLE", "NCCL_COLLNET_ENABLE"}
+	return []string{"NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_PXN_DISABLE", "NCCL_COLLNET_ENABLE",
+		"TORCH_DIST_INIT_BARRIER"}
 }
 
 // Constants returns the settings in force here that have to be equal on all nodes,
