@@ -116,10 +116,16 @@ func bindTo(at netip.AddrPort) (*os.File, error) {
 		return bind(unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port()), Addr: addr.As4()})
 	}
 	f, err := bind(unix.AF_INET6, &unix.SockaddrInet6{Port: int(at.Port()), Addr: addr.As16()})
-	if addr.IsUnspecified() && (errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL)) {
+	if addr.IsUnspecified() && noIPv6(err) {
 		return bind(unix.AF_INET, &unix.SockaddrInet4{Port: int(at.Port())})
 	}
 	return f, err
+}
+
+// noIPv6 reports whether an address of IPv6 was refused because this process has none: switched off, or forbidden by a
+// container's seccomp profile.
+func noIPv6(err error) bool {
+	return errors.Is(err, unix.EAFNOSUPPORT) || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.EPERM)
 }
 
 // bind returns a bound stream socket that does not listen.
