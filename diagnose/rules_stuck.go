@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -16,7 +17,7 @@ const pastCuts = 6
 // path judges one connection that is stuck.
 func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	other := v.atAddr(remote)
-	where := remote.String()
+	where := cmp.Or(v.peerAt(remote), remote.String())
 	if other != nil {
 		where = other.name
 	}

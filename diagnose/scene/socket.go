@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxSockets are shown, those first that are not simply connected.
@@ -59,6 +60,38 @@ func sockets(job []*seen, at *moment, here uint64, more map[uint64]map[uint16]bo
 		out = out[:maxSockets]
 	}
 	return out
+}
+
+// Stuck returns to which addresses connections of this network namespace are stuck that processes of a job have open.
+// pids returns the processes, and is called only where there is such a connection of any process.
+func Stuck(pids func() []int) []netip.Addr { return remotes(Socket.Stuck, pids) }
+
+// Heard returns from which addresses processes of a job have received data within a time.
+func Heard(within time.Duration, pids func() []int) []netip.Addr {
+	return remotes(func(k Socket) bool {
+		return k.State == "established" && k.Info != nil && k.Info.Received > 0 && k.Info.LastRecv < within
+	}, pids)
+}
+
+// remotes returns the other ends of the connections of some processes that are as wanted.
+func remotes(wanted func(Socket) bool, pids func() []int) (to []netip.Addr) {
+	at := map[uint64]netip.Addr{} // by inode
+	_ = dump("", func(k Socket) {
+		if k.Inode != 0 && wanted(k) {
+			at[k.Inode] = k.Remote.Addr().Unmap()
+		}
+	})
+	if len(at) == 0 {
+		return nil
+	}
+	for _, pid := range pids() {
+		for _, inode := range openSockets(pid) {
+			if a, found := at[inode]; found && !slices.Contains(to, a) {
+				to = append(to, a)
+			}
+		}
+	}
+	return to
 }
 
 // compareSockets puts first what is not simply connected, then orders by the ends.

@@ -96,7 +96,7 @@ func (b *bed) statements() (all []statement) {
 				}
 				s.alarm = true
 				s.causes = causesOf(l.Said.ID)
-				if l.Said.ID == "job.hangs" {
+				if l.Said.ID == "job.hangs" || l.Said.ID == "job.path" {
 					s.causes = causesIn(l.Said.What)
 				}
 			case "error":

@@ -48,6 +48,7 @@ type doctor struct {
 
 	mu    sync.Mutex
 	known []rendezvous.Partner // the other nodes, once the store has named them
+	lost  []netip.Addr         // of nodes that are reported as lost
 
 	world atomic.Pointer[rendezvous.World] // that runs; nil: none has started
 	wait  atomic.Pointer[rendezvous.Event] // the last news of the wait for a world
@@ -72,7 +73,7 @@ func (p *companion) openDoctor() {
 func (d *doctor) begin(ctx context.Context, w *rendezvous.World) {
 	l := d.p.sideChannel
 	d.mu.Lock()
-	d.known = nil
+	d.known, d.lost = nil, nil
 	d.mu.Unlock()
 	d.world.Store(w)
 	l.Show(d.shown, d.heard)
@@ -82,6 +83,7 @@ func (d *doctor) begin(ctx context.Context, w *rendezvous.World) {
 	})
 	if d.p.spec.HangAfter > 0 {
 		d.p.wg.Go(func() { d.watchStart(ctx, d.p.spec.HangAfter) })
+		d.p.wg.Go(func() { d.watchPaths(ctx) })
 	}
 }
 

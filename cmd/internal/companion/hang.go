@@ -155,16 +155,20 @@ func (d *doctor) hangs(ctx context.Context) (f found, ok bool) {
 	return f, f.answer.State == verdict.Hung || f.answer.State == verdict.Open
 }
 
-// hangFinding says in one finding why the job does not go on. What has cut this node off, where something has, is
-// the cause of all that it sees of others.
+// hangFinding says in one finding why the job does not go on.
 func hangFinding(a verdict.Answer, adrift string, still time.Duration) finding.Finding {
+	return because("no progress for "+still.Round(time.Second).String(), a, adrift).Named("job.hangs")
+}
+
+// because says in one finding why something of the job does not go on. What has cut this node off, where something has,
+// is the cause of all that it sees of others.
+func because(what string, a verdict.Answer, adrift string) finding.Finding {
 	v := a.Why[0]
 	if adrift != "" && v.Cause == "path.lost" {
-		return finding.Warnf("no progress for %s: this node has lost the others: %s", still.Round(time.Second), adrift).
-			Named("job.hangs").Do("look at this node's cable and its port of the switch: ip -s link")
+		return finding.Warnf("%s: this node has lost the others: %s", what, adrift).
+			Do("look at this node's cable and its port of the switch: ip -s link")
 	}
-	f := finding.Warnf("no progress for %s: %s (%s, %s)", still.Round(time.Second), v.Says, v.Cause, v.Sure).
-		Named("job.hangs")
+	f := finding.Warnf("%s: %s (%s, %s)", what, v.Says, v.Cause, v.Sure)
 	for _, s := range v.Seen {
 		f = f.See(s.Where, "%s", s.What)
 	}

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
+	"launch/diagnose/scene"
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
@@ -23,19 +26,20 @@ type presence string
 
 const (
 	notCalled presence = ""
-	isBack    presence = "it answers again"
+	isBack    presence = "answers again: it or the network stopped for a while"
 	hasEnded  presence = "its machine answers, and launch has ended there"
 	isStopped presence = "its machine takes connections, and launch does not answer there: stopped, frozen or without " +
 		"processor time"
 	isAbsent presence = "nothing answers at its address"
+	isHelper presence = "its ranks still send data: launch's own process there is stopped or has ended"
 )
 
 // backPause is how often a node that was lost and answers again is called.
 const backPause = 5 * time.Second
 
 // gone reports a lost node; where this node itself is cut off, that. With --fail-fast it ends the command, but not
-// while the lost node answers again: its connections may have lasted. Since the rendezvous reports a loss once, such a
-// node is called again and again.
+// while the lost node answers again or its ranks send data: its connections may have lasted. Since the rendezvous
+// reports a loss once, such a node is called again and again.
 func (p *companion) gone(text, at string) {
 	if why := p.adrift(); why != "" {
 		p.tell(finding.Warnf("%s (seen at %s): this node has lost the others", why, at).Named("node.lost"))
@@ -45,12 +49,15 @@ func (p *companion) gone(text, at string) {
 	text = p.located(text)
 	now := notCalled
 	if known {
+		if why := fabric.Stuck([]netip.Addr{n.Addr}); why != "" {
+			p.tell(finding.Warnf("%s (seen at %s): this node has lost rank %d, %s", why, at, n.Rank, n.Name).Named("node.lost"))
+			return
+		}
 		now = p.presenceOf(n)
 	}
-	if now == isBack {
-		p.say(finding.Warnf("%s (seen at %s), and answers again: it or the network stopped for a while", text, at).
-			Named("node.lost"), "")
-		for now == isBack {
+	if now == isBack || now == isHelper {
+		p.say(finding.Warnf("%s (seen at %s), and %s", text, at, now).Named("node.lost"), "")
+		for now == isBack || now == isHelper {
 			select {
 			case <-time.After(backPause):
 				now = p.presenceOf(n)
@@ -67,6 +74,7 @@ func (p *companion) gone(text, at string) {
 	if now != notCalled {
 		seen += "; " + string(now)
 	}
+	p.doctor.forget(n)
 	p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost"))
 }
 
@@ -90,11 +98,23 @@ const (
 	callTries  = 3
 )
 
-// presenceOf calls a node that was lost.
+// heardWithin is how old the last data of a rank may be that goes on without launch on its node: longer than a step of
+// most trainings.
+const heardWithin = 5 * time.Second
+
+// presenceOf calls a node that was lost. Its ranks may go on without launch.
 func (p *companion) presenceOf(n rendezvous.Partner) (now presence) {
 	for range callTries {
 		if now = p.callLost(n); now != isAbsent {
 			break
+		}
+	}
+	if now == hasEnded || now == isStopped {
+		from := scene.Heard(heardWithin, p.doctor.family)
+		if slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
+			return slices.Contains(from, a)
+		}) {
+			return isHelper
 		}
 	}
 	return now

@@ -1,0 +1,90 @@
+package companion
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/diagnose"
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+	"launch/internal/process"
+	"launch/rendezvous"
+)
+
+const (
+	// stuckPoll is how often the connections of this node's command are looked at. A connection is stuck once three
+	// retransmissions have no answer, after 1.4 s, and a look takes 3.5 s more.
+	stuckPoll = 5 * time.Second
+	// maxStuckPause is the longest pause between two looks at a connection that remains stuck.
+	maxStuckPause = 5 * time.Minute
+)
+
+// watchPaths reports once why a connection of this node's command to another node gets no answer, long before nothing
+// moves for as long as --hang-after says, and again after the path was sound in between.
+func (d *doctor) watchPaths(ctx context.Context) {
+	tick := time.NewTicker(stuckPoll)
+	defer tick.Stop()
+	said, pause := "", stuckPoll
+	var next time.Time
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if !d.stuck() {
+			said, pause, next = "", stuckPoll, time.Time{}
+			continue
+		}
+		if time.Now().Before(next) {
+			continue
+		}
+		if a, ok := pathOf(diagnose.Judge([]scene.Scene{d.look(ctx)})); ok && d.stuck() && said != keyOf(a) {
+			said = keyOf(a)
+			d.p.say(stuckFinding(a, d.p.adrift()), "")
+		}
+		next = time.Now().Add(pause)
+		pause = min(2*pause, maxStuckPause)
+	}
+}
+
+// stuck reports whether a connection of this node's command is stuck, other than to a node that is reported as lost.
+func (d *doctor) stuck() bool {
+	found := scene.Stuck(d.family)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(found, func(to netip.Addr) bool { return !slices.Contains(d.lost, to) })
+}
+
+// family returns the processes of this node's command.
+func (d *doctor) family() []int { return append(process.Descendants(d.command()), d.command()) }
+
+// forget has the connections to a node that is reported as lost not reported again.
+func (d *doctor) forget(n rendezvous.Partner) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lost = append(append(d.lost, n.Addr), n.Addrs...)
+}
+
+// pathOf returns the answer that is certain of a path between two nodes, with that reason alone.
+func pathOf(all []verdict.Answer) (verdict.Answer, bool) {
+	for _, a := range all {
+		for _, v := range a.Why {
+			if v.Sure == verdict.Certain && strings.HasPrefix(v.Cause, "path.") {
+				a.Why, a.Need = []verdict.Verdict{v}, nil
+				return a, true
+			}
+		}
+	}
+	return verdict.Answer{}, false
+}
+
+// stuckFinding says why a connection is stuck.
+func stuckFinding(a verdict.Answer, adrift string) finding.Finding {
+	return because("a connection of the command is stuck", a, adrift).Named("job.path").
+		Breaking("ranks that exchange data over it wait until their own timeout")
+}

@@ -1,0 +1,72 @@
+package e2e
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// talks has ranks 1 and 2 exchange a byte now and then, until they have no connection.
+const talks = `
+import os, socket, sys, time
+rank = int(os.environ["RANK"])
+print("begun", flush=True)
+if rank == 0:
+    time.sleep(600)
+if rank == 2:
+    with socket.create_server(("", 9000)) as l:
+        c, _ = l.accept()
+while rank == 1:
+    try:
+        c = socket.create_connection(("host2", 9000))
+        break
+    except OSError:
+        time.sleep(0.1)
+print("talks", flush=True)
+while True:
+    c.sendall(b"x")
+    c.recv(1)
+    time.sleep(0.1)
+`
+
+// sayLimit is how soon a node says that a path to another one is lost: a connection is stuck after 1.4 s, then come a
+// poll of 5 s and a look of 4 s.
+const sayLimit = 15 * time.Second
+
+func TestAPathThatIsLostWhileTheJobRunsIsNamedByBothEnds(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, 3)
+	c.line = []string{"python3", "-c", talks}
+	c.flags = append(c.flags, "--nnodes", "3")
+	var nodes []*node
+	for i := range 3 {
+		nodes = append(nodes, c.start(i, "--node-rank", strconv.Itoa(i)))
+	}
+	nodes[1].prints("talks\n")
+	nodes[2].prints("talks\n")
+	pause(t, 7*time.Second) // a poll finds nothing
+	hosts := c.lab.Hosts
+	at := time.Now()
+	hosts[1].Filter("input", "ip saddr 10.77.0.3 drop")
+	hosts[2].Filter("input", "ip saddr 10.77.0.2 drop")
+	for i, to := range map[int]string{1: "10.77.0.3", 2: "10.77.0.2"} {
+		nodes[i].says("job.path")
+		nodes[i].says("path.lost")
+		nodes[i].says(to)
+		if took := time.Since(at); took > sayLimit {
+			t.Errorf("%s says it after %s", nodes[i].name, took)
+		}
+	}
+	pause(t, 8*time.Second)
+	for i, want := range []int{0, 1, 1} {
+		if got := strings.Count(nodes[i].err.String(), "launch: warn job.path"); got != want {
+			t.Errorf("%s says it %d times, want %d:\n%s", nodes[i].name, got, want, nodes[i].err)
+		}
+	}
+	for _, n := range nodes {
+		_ = n.cmd.Process.Signal(syscall.SIGTERM)
+		n.exits(143)
+	}
+}
