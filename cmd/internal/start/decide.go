@@ -117,8 +117,18 @@ func (s *Start) options() preflight.Options {
 	return preflight.Options{Skip: s.Opt.Skip, Only: s.Opt.Only, WarnOnly: s.Opt.WarnOnly}
 }
 
-// call calls the other nodes, and looks up their names unless the name servers are known not to answer.
+// call calls the other nodes, and once more where this process was stopped meanwhile: then calls fail that way alone.
 func (s *Start) call(ctx context.Context) ([]calls.Call, calls.Found, []calls.RailPath, error) {
+	longest := calls.WatchPauses()
+	made, names, rails, err := s.callOnce(ctx)
+	if longest() < calls.LongPause || err != nil || !slices.ContainsFunc(made, calls.Call.Failed) {
+		return made, names, rails, err
+	}
+	return s.callOnce(ctx)
+}
+
+// callOnce calls the other nodes, and looks up their names unless the name servers are known not to answer.
+func (s *Start) callOnce(ctx context.Context) ([]calls.Call, calls.Found, []calls.RailPath, error) {
 	c := calls.Caller{Node: s.Node, All: s.Opt.AllPairs, Port: !s.Opt.KeepRdzv && !s.Job.Role.Set,
 		Keys: s.Opt.Token.Keys(s.Job.ID.V).Client(), Rails: &calls.Rails{Node: s.Node, Addr: s.World.Self.Addr}}
 	known := slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
