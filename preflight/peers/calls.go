@@ -131,6 +131,10 @@ func (b blamed) reach(w words) finding.Finding {
 	if w.fix == "" && (b.Side == blame.ToNode || b.Side == blame.FromNode) {
 		fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
 	}
+	if e := b.common(); b.Back && (e.call.Cause == sidechannel.NoHost || e.call.Cause == sidechannel.NoRoute) {
+		fix = fmt.Sprintf("iptables -S; nft list ruleset   # on %s: the calls back arrive, so a rule there rejects these\n%s",
+			e.to.Name, fix)
+	}
 	if b.Side == blame.ToNode && b.translated() {
 		fix = fmt.Sprintf("is %s in a container or virtual machine with a network of its own? docker run --network host …, "+
 			"or a routed address: --addr\n%s", b.names(), fix)
