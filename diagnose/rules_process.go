@@ -62,7 +62,11 @@ func (v *view) process(s *seat) (claim, bool) {
 	p := s.proc
 	switch {
 	case traced(p):
-		return about("rank.traced", verdict.Certain, s, fmt.Sprintf("is held by a debugger (pid %d)", p.Tracer)).
+		by := "is held by a debugger"
+		if p.Tracer > 0 { // else it is in another PID namespace
+			by = fmt.Sprintf("is held by a debugger (pid %d)", p.Tracer)
+		}
+		return about("rank.traced", verdict.Certain, s, by).
 			see(procPath(p, "status"), "State "+p.State), true
 	case p.State == "T":
 		return about("rank.stopped", verdict.Certain, s, stopped).see(procPath(p, "status"), "State "+p.State), true

@@ -75,7 +75,11 @@ func (p *companion) gone(text, at string) {
 		seen += "; " + string(now)
 	}
 	p.doctor.forget(n)
-	p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost"))
+	f := finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost")
+	if p.doctor.alone(p.ctx) {
+		f = f.Do("nft list ruleset; iptables -S; ip -s link   # on this node first: it has lost all others")
+	}
+	p.tell(f)
 }
 
 // adrift returns what cuts this node off from the others: its interface has no link, or its address is gone; else "".

@@ -70,6 +70,16 @@ func (d *doctor) forget(n rendezvous.Partner) {
 	d.lost = append(append(d.lost, n.Addr), n.Addrs...)
 }
 
+// alone reports whether all of several other nodes are reported as lost.
+func (d *doctor) alone(ctx context.Context) bool {
+	others := d.others(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(others) > 1 && !slices.ContainsFunc(others, func(n rendezvous.Partner) bool {
+		return !slices.Contains(d.lost, n.Addr)
+	})
+}
+
 // pathOf returns the answer that is certain of a path between two nodes, with that reason alone.
 func pathOf(all []verdict.Answer) (verdict.Answer, bool) {
 	for _, a := range all {

@@ -1,9 +1,11 @@
 package companion
 
 import (
+	"net/netip"
 	"testing"
 
 	"launch/diagnose/verdict"
+	"launch/rendezvous"
 )
 
 // Of all that a look finds, only what is certain of a path is said at once: the rest has time until --hang-after.
@@ -28,5 +30,29 @@ func TestOnlyWhatIsCertainOfAPathIsSaidAtOnce(t *testing.T) {
 	if f := stuckFinding(a, "eth0 has no link"); f.What != "a connection of the command is stuck: this node has lost "+
 		"the others: eth0 has no link" {
 		t.Errorf("cut off: %s", f.What)
+	}
+}
+
+// A node that has lost all others is the first place to look at, where there were several.
+func TestWhoHasLostAllOthersIsAlone(t *testing.T) {
+	at := func(n byte) rendezvous.Partner {
+		return rendezvous.Partner{Rank: int(n), Addr: netip.AddrFrom4([4]byte{10, 0, 0, n})}
+	}
+	for _, tt := range []struct {
+		others, lost []rendezvous.Partner
+		want         bool
+	}{
+		{[]rendezvous.Partner{at(1)}, []rendezvous.Partner{at(1)}, false},
+		{[]rendezvous.Partner{at(1), at(2)}, []rendezvous.Partner{at(1)}, false},
+		{[]rendezvous.Partner{at(1), at(2)}, []rendezvous.Partner{at(2), at(1)}, true},
+	} {
+		d := &doctor{known: tt.others}
+		d.world.Store(&rendezvous.World{})
+		for _, n := range tt.lost {
+			d.forget(n)
+		}
+		if got := d.alone(t.Context()); got != tt.want {
+			t.Errorf("others %v, lost %v: %t", tt.others, tt.lost, got)
+		}
 	}
 }
