@@ -323,9 +323,9 @@ var pathCauses = []Cause{
 		Sign:    "The job stops in the middle; no error for 15 minutes and more.",
 		For:     "data is retransmitted without an answer, and nothing else of that host answers",
 		Against: "the same host answers on another connection",
-		Do:      "look at the cable, the port of the switch, a filter that was just loaded (nft list ruleset) and the host; " +
+		Do: "look at the cable, the port of the switch, a filter that was just loaded (nft list ruleset) and the host; " +
 			"or end the job and start without that node",
-		Source:  "tcp_info: backoff, unacked",
+		Source: "tcp_info: backoff, unacked",
 	},
 	{
 		ID: "path.stale", depth: onTheSpot, Title: "A connection is dead that was open",
