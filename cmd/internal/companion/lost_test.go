@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"launch/internal/finding"
 	"launch/rendezvous"
 )
+
+// noProcess is above the greatest PID of Linux, 1 << 22: a command that has no connections.
+const noProcess = 1 << 30
 
 // A node that was lost is called: its machine may be there, or it may be back.
 func TestWhatACallToALostNodeShows(t *testing.T) {
@@ -25,21 +29,35 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
+	rank, err := net.Dial("tcp", frozen.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rank.Close()
+	far, err := frozen.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	if _, err := far.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
 	at := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	for name, tt := range map[string]struct {
-		peer int
-		want string
+		peer, command int
+		want          string
 	}{
-		"back":    {there.Peer, ", and answers again"},
-		"stopped": {at(frozen), "; its machine takes connections, and launch does not answer there"},
-		"ended":   {at(closed), "; its machine answers, and launch has ended there): a rank that exchanges data"},
-		"unknown": {0, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
+		"back":    {there.Peer, noProcess, ", and answers again"},
+		"stopped": {at(frozen), noProcess, "; its machine takes connections, and launch does not answer there"},
+		"ended":   {at(closed), noProcess, "; its machine answers, and launch has ended there): a rank that exchanges data"},
+		"unknown": {0, noProcess, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
+		"helper":  {at(closed), os.Getpid(), ", and its ranks still send data: launch's own process there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			printed := make(chan string, 2)
 			running, end := context.WithCancel(t.Context())
 			n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: tt.peer, ID: "id"}
-			p := &companion{ctx: t.Context(), running: running, spec: &Spec{}, world: &rendezvous.World{
+			p := &companion{ctx: t.Context(), running: running, launch: tt.command, spec: &Spec{}, world: &rendezvous.World{
 				Self: rendezvous.Member{Addr: netip.MustParseAddr("127.0.0.1")}},
 				print: func(_ Where, f finding.Finding, _ string) { printed <- f.What }}
 			p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
