@@ -113,6 +113,7 @@ func newFollower() *follower {
 			n = int32(len(words))
 			ids[w], words = n, append(words, w)
 			f.byWord, f.special = append(f.byWord, nil), append(f.special, "")
+			f.steps, f.hints.words = append(f.steps, false), append(f.hints.words, false)
 		}
 		return n
 	}
@@ -132,14 +133,14 @@ func newFollower() *follower {
 		n := id(w)
 		f.special[n] = progressWords[0]
 	}
-	for _, w := range hintWords {
-		id(w)
-	}
-	f.steps = make([]bool, len(words))
 	for _, w := range stepWords {
-		f.steps[id(w)] = true
+		n := id(w)
+		f.steps[n] = true
 	}
-	f.hints.words = hinting(words)
+	for _, w := range hintWords {
+		n := id(w)
+		f.hints.words[n] = true
+	}
 	f.scan, f.outside = newScanner(words), newScanner(outsideWords)
 	return f
 }

@@ -73,15 +73,6 @@ var calm = re(`(?i)^\s*#|^[IW]\d{4} \d\d:|\[[IW]\d* |: [IW] |<(?:info|warn|debug
 	`bind memory|MPI startup\(\)|dynamic library|initialize backend|factory|metric server|fabricmanager|` +
 	`error handling`)
 
-// hinting returns which of the words are those of hints.
-func hinting(words []string) []bool {
-	out := make([]bool, len(words))
-	for i, w := range words {
-		out[i] = slices.Contains(hintWords, w)
-	}
-	return out
-}
-
 // hint notes a line that may be an error, and forgets those before a sign of progress.
 func (f *follower) hint(line []byte) {
 	isHint, isStep, goesOn := false, false, false
