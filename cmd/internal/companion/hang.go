@@ -15,7 +15,6 @@ import (
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
-	"launch/internal/process"
 )
 
 const (
@@ -110,7 +109,7 @@ type effort struct {
 // spent sums the counters of the command and of all below it.
 func (d *doctor) spent() effort {
 	e := effort{at: time.Now()}
-	for _, pid := range append(process.Descendants(d.command()), d.command()) {
+	for _, pid := range d.family() {
 		p, err := procfs.NewProc(pid)
 		if err != nil {
 			continue

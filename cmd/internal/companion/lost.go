@@ -34,6 +34,9 @@ const (
 	isHelper presence = "its ranks still send data: launch's own process there is stopped or has ended"
 )
 
+// goesOn reports whether a node that was lost takes part in the job.
+func (p presence) goesOn() bool { return p == isBack || p == isHelper }
+
 // backPause is how often a node that was lost and answers again is called.
 const backPause = 5 * time.Second
 
@@ -55,9 +58,9 @@ func (p *companion) gone(text, at string) {
 		}
 		now = p.presenceOf(n)
 	}
-	if now == isBack || now == isHelper {
+	if now.goesOn() {
 		p.say(finding.Warnf("%s (seen at %s), and %s", text, at, now).Named("node.lost"), "")
-		for now == isBack || now == isHelper {
+		for now.goesOn() {
 			select {
 			case <-time.After(backPause):
 				now = p.presenceOf(n)
