@@ -17,9 +17,10 @@ import (
 // fewHops is a hop limit that leads out of no site. Systems send with 64 by default, and some with 32.
 const fewHops = 16
 
-// Stuck returns why no packet of this node gets to any of some addresses, as far as this node itself shows it: there is
-// no route, the interface of the route is down or has no link, or packets end at a router. It sends nothing. It is ""
-// where nothing is wrong here.
+// Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
+// it may open no socket or has no free port, there is no route, the interface of the route is down, has no link or no
+// ARP, the node does not take packets to its own address, or packets end at a router. It sends nothing. It is "" where
+// nothing is wrong here.
 func Stuck(dsts []netip.Addr) (why string) {
 	for _, dst := range dsts {
 		if why = stuck(dst); why == "" {
@@ -30,6 +31,7 @@ func Stuck(dsts []netip.Addr) (why string) {
 }
 
 func stuck(dst netip.Addr) string {
+	dst = dst.Unmap()
 	if why := callable(dst); why != "" {
 		return why
 	}
@@ -67,7 +69,7 @@ func stuck(dst netip.Addr) string {
 // callable returns why this node cannot begin a connection to an address at all; "": it can.
 func callable(dst netip.Addr) string {
 	family := unix.AF_INET
-	if dst.Is6() && !dst.Is4In6() {
+	if dst.Is6() {
 		family = unix.AF_INET6
 	}
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -100,7 +102,7 @@ func local(own netip.Addr) bool {
 // hopLimit returns the hop limit of packets to an address, which leave by an interface, and its setting; 0: not known.
 func hopLimit(dst netip.Addr, iface string) (hops int, setting string) {
 	setting = "net/ipv4/ip_default_ttl"
-	if dst.Is6() && !dst.Is4In6() {
+	if dst.Is6() {
 		setting = "net/ipv6/conf/" + iface + "/hop_limit"
 	}
 	text, _ := os.ReadFile("/proc/sys/" + setting)

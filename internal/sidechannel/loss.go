@@ -15,7 +15,7 @@ import (
 
 const (
 	// drips is how many small segments are sent to count the lost ones, dripGap apart, and dripsAtOnce of them on the
-	// way: they fill no queue of a slow path, and a fast one needs 0.1 s.
+	// way: they fill no queue of a slow path, and a fast one takes about 0.2 s.
 	drips, dripGap, dripsAtOnce = 200, 500 * time.Microsecond, 8
 	// dripBudget bounds them: where many are lost, the others wait for them.
 	dripBudget = 3 * time.Second

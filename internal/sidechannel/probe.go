@@ -56,7 +56,7 @@ type Answer struct {
 // trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
-	raw, err := knockOn(ctx, to, opt)
+	raw, err := connect(ctx, to, opt)
 	if err != nil {
 		return a, err
 	}
@@ -103,8 +103,8 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	return a, nil
 }
 
-// knockOn opens the connection of a call.
-func knockOn(ctx context.Context, to netip.AddrPort, opt Options) (*net.TCPConn, error) {
+// connect opens the connection of a call.
+func connect(ctx context.Context, to netip.AddrPort, opt Options) (*net.TCPConn, error) {
 	if opt.Hasty {
 		short, cancel := context.WithTimeout(ctx, knockBudget)
 		defer cancel()
