@@ -1,12 +1,8 @@
 package companion
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -62,7 +58,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			said = f.key
 			d.p.say(hangFinding(f.answer, d.p.adrift(), time.Since(since)), "")
 		}
-		if world := d.world.Load(); d.p.spec.EndHung && f.certain() && world != nil && world.Rank == 0 {
+		if world := d.world.Load(); d.p.spec.EndHung && f.answer.Certain() && world != nil && world.Rank == 0 {
 			if again {
 				d.end(f)
 				return
@@ -80,12 +76,6 @@ type found struct {
 	answer verdict.Answer
 	key    string // the same for the same reason
 	scenes []scene.Scene
-}
-
-// certain reports whether the job hangs for a reason that nothing else explains. A debugger is somebody at work.
-func (f found) certain() bool {
-	why := f.answer.Why[0]
-	return f.answer.State == verdict.Hung && why.Sure == verdict.Certain && why.Cause != "rank.traced"
 }
 
 // end hands a job that hangs to launch, which ends it.
@@ -150,7 +140,7 @@ func (d *doctor) hangs(ctx context.Context) (f found, ok bool) {
 	if ctx.Err() != nil || len(all) == 0 || len(all[0].Why) == 0 {
 		return f, false
 	}
-	f.answer, f.key = all[0], keyOf(all[0])
+	f.answer, f.key = all[0], all[0].Key()
 	return f, f.answer.State == verdict.Hung || f.answer.State == verdict.Open
 }
 
@@ -162,31 +152,9 @@ func hangFinding(a verdict.Answer, adrift string, still time.Duration) finding.F
 // because says in one finding why something of the job does not go on. What has cut this node off, where something has,
 // is the cause of all that it sees of others.
 func because(what string, a verdict.Answer, adrift string) finding.Finding {
-	v := a.Why[0]
-	if adrift != "" && v.Cause == "path.lost" {
+	if adrift != "" && a.Why[0].Cause == "path.lost" {
 		return finding.Warnf("%s: this node has lost the others: %s", what, adrift).
 			Do("look at this node's cable and its port of the switch: ip -s link")
 	}
-	f := finding.Warnf("%s: %s (%s, %s)", what, v.Says, v.Cause, v.Sure)
-	for _, s := range v.Seen {
-		f = f.See(s.Where, "%s", s.What)
-	}
-	for _, more := range a.Why[1:min(len(a.Why), 4)] {
-		f = f.See("also", "%s (%s, %s)", more.Says, more.Cause, more.Sure)
-	}
-	for _, n := range a.Need[:min(len(a.Need), 4)] {
-		f = f.See("not seen", "%s", n)
-	}
-	return f.Do("%s", cmp.Or(v.Do, "launch doctor"))
-}
-
-// keyOf returns what makes two answers the same reason.
-func keyOf(a verdict.Answer) string {
-	var parts []string
-	for _, v := range a.Why {
-		ranks := finding.Map(v.Ranks, strconv.Itoa)
-		parts = append(parts, v.Cause+" "+strings.Join(slices.Concat(ranks, v.Nodes), " "))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, "; ")
+	return a.Finding(what)
 }

@@ -49,26 +49,6 @@ func TestWhatWaitsHasNotMoved(t *testing.T) {
 	}
 }
 
-func TestTheSameReasonHasTheSameKey(t *testing.T) {
-	absent := verdict.Verdict{Cause: "rank.absent", Ranks: []int{2}, Nodes: []string{"host1"}, Says: "since 6 s"}
-	stopped := verdict.Verdict{Cause: "rank.stopped", Ranks: []int{2}, Nodes: []string{"host1"}}
-	key := func(all ...verdict.Verdict) string { return keyOf(verdict.Answer{Why: all}) }
-	later := absent
-	later.Says, later.Since, later.Sure = "since 12 s", time.Now(), verdict.Likely
-	if key(absent) != key(later) || key(absent, stopped) != key(stopped, later) {
-		t.Error("the same reason is another one after a while")
-	}
-	other := absent
-	other.Ranks = []int{3}
-	third := absent
-	third.Nodes = []string{"host2"}
-	for _, all := range [][]verdict.Verdict{{stopped}, {other}, {third}, {absent, stopped}, nil} {
-		if key(absent) == key(all...) {
-			t.Errorf("%v has the key %q", all, key(all...))
-		}
-	}
-}
-
 func TestAHangIsOneFinding(t *testing.T) {
 	v := verdict.Verdict{Cause: "rank.absent", Sure: verdict.Certain, Says: "rank 1 (node host1) sleeps",
 		Seen: []finding.Seen{{Where: "host1", What: "clock_nanosleep"}}, Do: "py-spy dump --pid 7"}
@@ -97,28 +77,6 @@ func TestANodeWithoutALinkBlamesNoOther(t *testing.T) {
 	a.Why[0].Cause = "rank.stopped"
 	if f = hangFinding(a, "eth0 has no link", time.Minute); !strings.Contains(f.What, "no answer from host1") {
 		t.Errorf("another cause: %+v", f)
-	}
-}
-
-func TestOnlyACertainHangEndsAJob(t *testing.T) {
-	for _, tt := range []struct {
-		state verdict.State
-		cause string
-		sure  verdict.Sure
-		want  bool
-	}{
-		{verdict.Hung, "rank.stopped", verdict.Certain, true},
-		{verdict.Hung, "rank.failed", verdict.Likely, false},
-		{verdict.Hung, "rank.lock", verdict.Possible, false},
-		{verdict.Hung, "rank.traced", verdict.Certain, false}, // somebody looks at it
-		{verdict.Open, "rank.before-init", verdict.Certain, false},
-		{verdict.Slow, "rank.working", verdict.Certain, false},
-		{verdict.Running, "rank.stopped", verdict.Certain, false},
-	} {
-		a := verdict.Answer{State: tt.state, Why: []verdict.Verdict{{Cause: tt.cause, Sure: tt.sure}}}
-		if got := (found{answer: a}).certain(); got != tt.want {
-			t.Errorf("%s, %s, %s: %v", tt.state, tt.cause, tt.sure, got)
-		}
 	}
 }
 

@@ -43,8 +43,8 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		if time.Now().Before(next) {
 			continue
 		}
-		if a, ok := pathOf(diagnose.Judge([]scene.Scene{d.look(ctx)})); ok && d.stuck() && said != keyOf(a) {
-			said = keyOf(a)
+		if a, ok := pathOf(diagnose.Judge([]scene.Scene{d.look(ctx)})); ok && d.stuck() && said != a.Key() {
+			said = a.Key()
 			d.p.say(stuckFinding(a, d.p.adrift()), "")
 		}
 		next = time.Now().Add(pause)

@@ -63,14 +63,14 @@ func (w *vigil) judge(f found, hangs, spins bool) (found, bool) {
 	switch {
 	case hangs && !spins:
 		return f, true
-	case hangs && f.certain() && f.answer.Why[0].Cause != "collective.mismatch":
+	case hangs && f.answer.Certain() && f.answer.Why[0].Cause != "collective.mismatch":
 		same := f.key == w.candidate
 		w.candidate = f.key
 		return f, same
 	}
 	w.candidate = ""
 	if a, ok := now.Spins(last); ok {
-		return found{answer: a, key: keyOf(a), scenes: f.scenes}, true
+		return found{answer: a, key: a.Key(), scenes: f.scenes}, true
 	}
 	return f, false
 }

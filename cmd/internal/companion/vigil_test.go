@@ -46,7 +46,7 @@ func TestOfAJobThatUsesCPUTimeOnlyWhatTwoLooksFindIsSaid(t *testing.T) {
 	stopped := verdict.Verdict{Cause: "rank.stopped", Sure: verdict.Certain, Ranks: []int{1}}
 	look := func(state verdict.State, v verdict.Verdict) found {
 		a := verdict.Answer{State: state, Why: []verdict.Verdict{v}}
-		return found{answer: a, key: keyOf(a)}
+		return found{answer: a, key: a.Key()}
 	}
 	w := newVigil(time.Minute, time.Now())
 	says := func(f found, spins bool) bool { _, ok := w.judge(f, true, spins); return ok }
