@@ -19,8 +19,7 @@ var doors = map[string][]string{
 	"cmd/launch": {anyOfOurs, "github.com/jedib0t/go-pretty/v6/text", "github.com/urfave/cli/v2", unixPkg},
 	// start owns the order of a run, so it knows every room; unix for what may be
 	// read or written, and for a task's process group.
-	// compress, for copies of launch that a host unpacks in a fifth of gzip's time.
-	"cmd/internal/start": {anyOfOurs, unixPkg, "github.com/klauspost/compress"},
+	"cmd/internal/start": {anyOfOurs, unixPkg},
 	// measure sets up a bench: the rails (fabric, verbs), their measurement
 	// (bench), the judge (preflight), the rounds of a world (rendezvous).
 	"cmd/internal/measure": {"fabric", "fabric/verbs", "internal/exit", "internal/finding", "internal/job",
@@ -173,8 +172,9 @@ var doors = map[string][]string{
 		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
-	// remote watches the connection of an agent (process), which shows long packets that get lost.
-	"cmd/internal/remote": {"internal/process"},
+	// remote watches the connection of an agent (process), which shows long packets that get lost. compress, for
+	// copies of launch that a host unpacks in a fifth of gzip's time.
+	"cmd/internal/remote": {"internal/process", "github.com/klauspost/compress"},
 	// dns asks name servers one by one, which the standard library does not show.
 	"internal/dns": {"github.com/miekg/dns"},
 	// meeting finds out on which node the store is: the endpoint's addresses

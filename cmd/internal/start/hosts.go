@@ -60,7 +60,7 @@ type asked struct {
 	sessions []*remote.Session // nil where there is none
 	head     mpirun.Facts
 	took     time.Duration // until all had answered
-	copies   copies
+	copies   remote.Copies
 	cut      func() // ends all at once
 	close    func() // lets them end
 }
@@ -224,7 +224,7 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		listener()
 		a.cut()
 	}
-	a.copies = newCopies()
+	a.copies = remote.NewCopies()
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun, Sockets: new(process.Table)}
 	p := &pace{began: time.Now()}
 	one := func(p *pace, i int) {

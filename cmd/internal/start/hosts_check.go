@@ -104,7 +104,7 @@ func (s *Start) members(a asked, unfit []string) (out []*member) {
 	remote.Each(len(all), askAtOnce, func(i int) {
 		if m := all[i]; m != nil && m.program == "" {
 			m.program = m.answer.Facts.Tmp + "/launch"
-			m.lost = place(m, max(copyBudget, slowness*a.took), a.copies)
+			m.lost = m.Place(a.copies, m.answer.Facts.Unpacks, m.program, max(copyBudget, slowness*a.took))
 		}
 	})
 	return slices.DeleteFunc(all, func(m *member) bool { return m == nil })

@@ -1,10 +1,8 @@
 package start
 
 import (
-	"bytes"
 	stdcmp "cmp"
 	"io"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -137,33 +135,5 @@ func TestReadChecks(t *testing.T) {
 		`{"type":"summary"}`)})
 	if len(c.report) != 1 || c.report[0].What != "h0: full" || !cmp.Equal(c.unfit, []string{"h0"}) {
 		t.Errorf("a single host: %+v, unfit %v", c.report, c.unfit)
-	}
-}
-
-func TestACopyUnpacksToThisProgram(t *testing.T) {
-	own, err := ownFile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for form, make := range newCopies() {
-		packed, err := make()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := packed
-		if form != "" {
-			if _, err := exec.LookPath(form); err != nil {
-				t.Logf("not tried: %v", err)
-				continue
-			}
-			cmd := exec.Command(form, "-dc")
-			cmd.Stdin = bytes.NewReader(packed)
-			if got, err = cmd.Output(); err != nil {
-				t.Fatalf("%s: %v", form, err)
-			}
-		}
-		if !bytes.Equal(got, own) {
-			t.Errorf("%q: %d bytes, want %d", form, len(got), len(own))
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package start
+package remote
 
 import (
 	"bytes"
@@ -10,16 +10,14 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-
-	"launch/cmd/internal/remote"
 )
 
-// copies is this program, for the hosts that lack it, in the form that a host unpacks; "": as it is.
-type copies map[string]func() ([]byte, error)
+// Copies is this program, for the hosts that lack it, in the form that a host unpacks; "": as it is.
+type Copies map[string]func() ([]byte, error)
 
-// newCopies makes each form once it is asked for, and has begun with the one that most hosts take.
-func newCopies() copies {
-	all := copies{
+// NewCopies makes each form once it is asked for, and has begun with the one that most hosts take.
+func NewCopies() Copies {
+	all := Copies{
 		"zstd": compressed(func(w io.Writer) (io.WriteCloser, error) {
 			return zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false)) // the agent has sums
 		}),
@@ -58,15 +56,17 @@ func ownFile() ([]byte, error) {
 	return os.ReadFile(self)
 }
 
-// place copies launch to a host, through the shell that is there.
-func place(m *member, limit time.Duration, all copies) (err error) {
-	late := time.AfterFunc(limit, m.End)
+// Place copies this program to a file of the host, packed in the form that the host unpacks: "zstd", "gzip", or none. The
+// error is a *Failed, or that of reading the own file.
+func (s *Session) Place(all Copies, form, file string, limit time.Duration) (err error) {
+	late := time.AfterFunc(limit, s.End)
 	defer func() {
-		if f, ok := errors.AsType[*remote.Failed](err); ok && !late.Stop() {
-			f.Late = true
+		inTime := late.Stop()
+		if f, ok := errors.AsType[*Failed](err); ok {
+			f.Late = f.Late || !inTime
 		}
 	}()
-	form, reader := m.answer.Facts.Unpacks, "cat"
+	reader := "cat"
 	if all[form] == nil { // what the host has printed
 		form = ""
 	}
@@ -77,6 +77,6 @@ func place(m *member, limit time.Duration, all copies) (err error) {
 	if err != nil {
 		return err
 	}
-	to := remote.Quote(m.program)
-	return m.Feed(reader+" > "+to+" && chmod 700 "+to, data)
+	to := Quote(file)
+	return s.Feed(reader+" > "+to+" && chmod 700 "+to, data)
 }
