@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -294,34 +293,5 @@ func readScenes(file string) (out []scene.Scene, err error) {
 			return nil, err
 		}
 	}
-	return scenesIn(text)
-}
-
-// scenesIn returns the scenes of lines of launch doctor --json.
-func scenesIn(text []byte) (out []scene.Scene, err error) {
-	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		var one struct {
-			Type   string            `json:"type"`
-			Scenes []json.RawMessage `json:"scenes"`
-		}
-		switch err := d.Decode(&one); {
-		case errors.Is(err, io.EOF):
-			if len(out) == 0 {
-				return nil, errors.New("has no line of launch doctor --json")
-			}
-			return out, nil
-		case err != nil:
-			return nil, errors.New("is no output of launch doctor --json")
-		}
-		if one.Type != "doctor" {
-			continue
-		}
-		for _, text := range one.Scenes {
-			s, err := scene.Parse(text)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, s)
-		}
-	}
+	return scene.Lines(text)
 }

@@ -89,7 +89,7 @@ func askHost(ctx context.Context, host, line string) ([]scene.Scene, error) {
 	ctx, cancel := context.WithTimeout(ctx, sshLimit)
 	defer cancel()
 	answer, err := remote.SSH().Output(ctx, host, line, nil, maxScenes)
-	scenes, unread := scenesIn(answer) // the exit status is the doctor's, too
+	scenes, unread := scene.Lines(answer) // the exit status is the doctor's, too
 	switch {
 	case unread == nil:
 		return scenes, nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/cmd/internal/companion"
+	"launch/cmd/internal/hostwatch"
 	"launch/cmd/internal/ui"
 	"launch/fabric"
 	"launch/fabric/verbs/confine"
@@ -43,15 +44,15 @@ func useFewThreads() {
 
 // children returns the functions that launch runs in processes of their own.
 func children() child.Table {
-	t := child.Table{companion.Name: companion.Main(printLate), handoff.StageName: handoff.Stage,
-		metricsChild: readMetrics}
+	t := child.Table{companion.Name: companion.Main(printLate), hostwatch.Name: hostwatch.Main(printLate),
+		handoff.StageName: handoff.Stage, metricsChild: readMetrics}
 	maps.Copy(t, fabric.Children())
 	maps.Copy(t, confine.Children())
 	return t
 }
 
 // printLate prints what the companion reports after the handoff, to the command's terminal: no colour.
-func printLate(w companion.Where, f finding.Finding, note string) {
+func printLate(w finding.From, f finding.Finding, note string) {
 	u := ui.New(io.Discard, os.Stderr, ui.Options{JSON: w.JSON, Host: w.Host,
 		Env: func(string) string { return "dumb" }})
 	u.Know(w.Job, w.Rank)

@@ -170,6 +170,11 @@ var doors = map[string][]string{
 		"internal/child", "internal/dns", "internal/finding", "internal/handoff",
 		"internal/sidechannel", "internal/masterport", "internal/munge", "internal/process", "internal/secret",
 		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
+	// hostwatch has a shell on each host of an mpirun line (remote), to which it copies launch as the question to the
+	// hosts does (mpirun). It judges what launch doctor sees there (scene, diagnose), and ends with mpirun (handoff,
+	// process).
+	"cmd/internal/hostwatch": {"cmd/internal/remote", "diagnose", "diagnose/scene", "diagnose/verdict",
+		"fabric", "internal/child", "internal/finding", "internal/handoff", "internal/mpirun", "internal/process", unixPkg},
 	// smetrics measures how far a misspelt name is from a known one.
 	"internal/spelling": {"github.com/xrash/smetrics"},
 	// remote watches the connection of an agent (process), which shows long packets that get lost. compress, for

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"launch/fabric/software"
-	"launch/internal/finding"
 	"launch/internal/secret"
 	"launch/rendezvous"
 )
@@ -61,17 +60,6 @@ type Spec struct {
 	Ahead  *software.Import `json:"ahead,omitempty"`  // what to read during the wait; nil: nothing
 	Token  secret.Token     `json:"secret,omitempty"` // of the nodes; never in the environment or an argument
 	Munge  bool             `json:"munge,omitempty"`  // without a Token: the store's host makes one, and munge hides it
-}
-
-// Print prints a finding and a note, if not empty, between the lines of the command.
-type Print func(w Where, f finding.Finding, note string)
-
-// Where is the node that prints, and the form of its lines.
-type Where struct {
-	JSON      bool
-	Mixed     bool // the lines of all nodes go to one log
-	Host, Job string
-	Rank      int // -1: not known
 }
 
 // Joining is a node that is about to join.

@@ -59,7 +59,7 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 			n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: tt.peer, ID: "id"}
 			p := &companion{ctx: t.Context(), running: running, launch: tt.command, spec: &Spec{}, world: &rendezvous.World{
 				Self: rendezvous.Member{Addr: netip.MustParseAddr("127.0.0.1")}},
-				print: func(_ Where, f finding.Finding, _ string) { printed <- f.What }}
+				print: func(_ finding.From, f finding.Finding, _ string) { printed <- f.What }}
 			p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
 			p.doctor.world.Store(p.world)
 			done := make(chan none)

@@ -46,7 +46,7 @@ const (
 type companion struct {
 	ctx    context.Context
 	cancel context.CancelFunc
-	print  Print
+	print  finding.Print
 	busy   sync.RWMutex   // read-locked by each call
 	wg     sync.WaitGroup // what calls leave running
 	news   chan news
@@ -81,7 +81,7 @@ type companion struct {
 }
 
 // Main returns the companion process for the table of children.
-func Main(print Print) child.Func {
+func Main(print finding.Print) child.Func {
 	return func(ctx context.Context, _ io.Reader, _ io.Writer) error {
 		if err := child.CloseInherited(2); err != nil {
 			return err
@@ -120,7 +120,7 @@ func Main(print Print) child.Func {
 }
 
 // serve answers launch's calls over a connection; launch is its PID.
-func serve(ctx context.Context, conn io.ReadWriteCloser, print Print, launch int) (*companion, error) {
+func serve(ctx context.Context, conn io.ReadWriteCloser, print finding.Print, launch int) (*companion, error) {
 	p := &companion{print: print, launch: launch, news: make(chan news), handedOff: make(chan none),
 		leave: make(chan string, 1), broken: make(chan error, 1)}
 	p.ctx, p.cancel = context.WithCancel(ctx)
@@ -292,7 +292,7 @@ const rankWaits = ": a rank that exchanges data with it now waits until its own 
 
 // say prints a finding and a note between the lines of the command.
 func (p *companion) say(f finding.Finding, note string) {
-	w := Where{JSON: p.spec.JSON, Mixed: p.spec.Mixed, Host: p.spec.Self.Host, Job: p.spec.Job, Rank: -1}
+	w := finding.From{JSON: p.spec.JSON, Mixed: p.spec.Mixed, Host: p.spec.Self.Host, Job: p.spec.Job, Rank: -1}
 	if p.world != nil {
 		w.Rank = p.world.Rank
 	}

@@ -11,7 +11,8 @@ import (
 // watcherOf returns a watcher, and what it prints.
 func watcherOf() (*watcher, *[]finding.Finding) {
 	var printed []finding.Finding
-	p := &companion{spec: &Spec{}, print: func(_ Where, f finding.Finding, _ string) { printed = append(printed, f) }}
+	print := func(_ finding.From, f finding.Finding, _ string) { printed = append(printed, f) }
+	p := &companion{spec: &Spec{}, print: print}
 	return p.newWatcher(), &printed
 }
 

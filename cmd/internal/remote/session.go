@@ -34,8 +34,8 @@ type Session struct {
 	Before []string
 }
 
-// maxLine bounds a line of a shell's output.
-const maxLine = 1 << 20
+// maxLine bounds a line of a shell's output, in bytes: what launch doctor has seen there is one.
+const maxLine = 64 << 20
 
 // AtEnd is the variable of the shell that has the command with which it ends, also where this process was killed.
 const AtEnd = "launch_at_end"

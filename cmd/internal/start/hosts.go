@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"launch/cmd/internal/hostwatch"
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/remote"
 	"launch/internal/exit"
@@ -88,6 +89,9 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	s.hostCores = map[string]int{}
 	for _, h := range a.answers {
 		s.hostCores[h.Name] = h.Facts.Cores
+		if h.Whole && !h.Local {
+			s.watched = append(s.watched, hostwatch.Host{Name: h.Name, Target: h.Target()})
+		}
 	}
 	if s.Subcommand == "" && len(v.Report.Failed()) > 0 && !s.Opt.DropUnfit || v.Refuse || s.onlyMpi() ||
 		slices.Contains(s.Opt.Skip, hosts.Copied) {

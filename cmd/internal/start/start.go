@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"launch/cmd/internal/companion"
+	"launch/cmd/internal/hostwatch"
 	"launch/cmd/internal/measure"
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
@@ -72,6 +73,7 @@ type Start struct {
 	hostBench  *bandwidth.Verdict
 	hostPlans  []planned
 	hostCores  map[string]int
+	watched    []hostwatch.Host // other hosts that have answered
 
 	decision peers.Decision
 	measured *measure.Result
@@ -110,7 +112,8 @@ func (s *Start) byKind(ctx context.Context) error {
 	case !several && again:
 		node = append(node, (*Start).planAlone, (*Start).repeat)
 	case !several:
-		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).handOver)
+		node = append(node, (*Start).checkHosts, (*Start).hostsVerdict, (*Start).planAlone, (*Start).watchHosts,
+			(*Start).handOver)
 	default:
 		node = append(node, (*Start).locate, (*Start).register, agree, begin, last)
 	}

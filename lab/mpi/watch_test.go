@@ -1,0 +1,84 @@
+package mpi
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gate is the file that the last rank of a job waits for.
+const gate = Job + "/gate"
+
+// watched starts a job under launch whose ranks wait until the gate is open, and returns what it comes to. launch has
+// had time for a shell on each host.
+func (tr *trial) watched(ctx context.Context, flags ...string) <-chan outcome {
+	tr.t.Helper()
+	tr.line = append(append(flags, tr.line...), gate)
+	done := make(chan outcome, 1)
+	go func() { done <- tr.runUntil(ctx, launchSide) }()
+	for end := time.Now().Add(launchLimit); !strings.Contains(tr.Hosts[sick].Sh("ps -eo args"), Job+"/world"); {
+		if time.Sleep(200 * time.Millisecond); time.Now().After(end) {
+			tr.t.Fatal("the job does not start")
+		}
+	}
+	return done
+}
+
+// open opens the gate.
+func (tr *trial) open() { tr.Hosts[sick].Write(gate, "") }
+
+// shells waits until launch's process next to mpirun has a shell on the sick host.
+func (tr *trial) shells() {
+	tr.t.Helper()
+	for end := time.Now().Add(launchLimit); !strings.Contains(tr.Hosts[sick].Sh("ps -eo args"), "/bin/sh -s"); {
+		if time.Sleep(200 * time.Millisecond); time.Now().After(end) {
+			tr.t.Fatal("no shell of launch on the host")
+		}
+	}
+}
+
+// mpirun notices a host that is lost after minutes. launch names it, and with --fail-fast ends the job.
+func TestALostHostOfMpirunIsNamed(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, Each[0], 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*launchLimit)
+	defer cancel()
+	done := tr.watched(ctx, "--hang-after", "5s", "--fail-fast")
+	tr.shells()
+	cut := time.Now()
+	tr.Hosts[sick].Cut()
+	o := <-done
+	t.Logf("%.1f s after the cut, exit %d\n%s", time.Since(cut).Seconds(), o.Exit, o.Said)
+	if o.Cut || !strings.Contains(o.Said, "host2 was lost") || strings.Contains(o.Said, "host1 was lost") {
+		t.Error("host2 is not named, or the job goes on")
+	}
+	tr.Hosts[sick].Heal()
+	if left := tr.remains(2 * grace); left != "" {
+		t.Errorf("left on the hosts:\n%s", left)
+	}
+}
+
+// A rank that is stopped is named by what launch sees on its host, where nothing of it was installed.
+func TestAStoppedRankOfMpirunIsNamed(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, Each[0], 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*launchLimit)
+	defer cancel()
+	done := tr.watched(ctx, "--hang-after", "5s")
+	tr.Hosts[sick].Sh("pkill -STOP -x world")
+	time.Sleep(50 * time.Second)
+	tr.open()
+	tr.Hosts[sick].Sh("pkill -CONT -x world")
+	o := <-done
+	t.Logf("exit %d\n%s", o.Exit, o.Said)
+	if !o.whole(3) || o.Exit != 0 {
+		t.Error("the job has not run on")
+	}
+	if !strings.Contains(o.Said, "rank.stopped") || !strings.Contains(o.Said, "host2") {
+		t.Error("the stopped rank is not named")
+	}
+	if left := tr.remains(grace); left != "" {
+		t.Errorf("left on the hosts:\n%s", left)
+	}
+}
