@@ -1,6 +1,7 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,15 +91,15 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 // one member.
 func (s *Start) members(a asked, unfit []string) (out []*member) {
 	all := make([]*member, len(a.answers))
-	seen := map[string]bool{}
+	seen, stores := map[string]bool{}, reachedAt(a.answers)
 	for i, h := range a.answers {
 		f := h.Facts
 		if !h.Whole || a.sessions[i] == nil || slices.Contains(unfit, h.Name) || seen[f.Machine] && f.Machine != "" ||
-			f.Self == "" && (f.Tmp == "" || f.Arch != a.head.Arch) || s.reachedAt(h) == "" {
+			f.Self == "" && (f.Tmp == "" || f.Arch != a.head.Arch) || stores[i] == "" {
 			continue
 		}
 		seen[f.Machine] = true
-		all[i] = &member{Session: a.sessions[i], answer: h, program: f.Self, store: s.reachedAt(h)}
+		all[i] = &member{Session: a.sessions[i], answer: h, program: f.Self, store: stores[i]}
 	}
 	meet(all)
 	remote.Each(len(all), askAtOnce, func(i int) {
@@ -121,17 +122,33 @@ func meet(all []*member) {
 	}
 }
 
-// reachedAt returns the address of this host at which a host has reached it.
-func (s *Start) reachedAt(h hosts.Answer) string {
-	for _, c := range h.Facts.Calls {
-		if _, err := netip.ParseAddr(c.To); err == nil && strings.HasSuffix(c.Said, mpirun.Heard) {
-			return c.To
+// reachedAt returns, for each host, the address of this host at which it has reached it, "": none. Of several it is the
+// one that most others have reached: the hosts call each other at addresses of the same family and network as that.
+func reachedAt(all []hosts.Answer) []string {
+	reached := map[netip.Addr]int{}
+	heard := make([][]netip.Addr, len(all))
+	for i, h := range all {
+		for _, c := range h.Facts.Calls {
+			if a, err := netip.ParseAddr(c.To); err == nil && strings.HasSuffix(c.Said, mpirun.Heard) {
+				heard[i] = append(heard[i], a)
+				if !h.Local {
+					reached[a]++
+				}
+			}
 		}
 	}
-	if len(h.Facts.Calls) > 0 && h.Facts.Calls[0].Said == "none" {
-		return h.Facts.Calls[0].To
+	out := make([]string, len(all))
+	for i, h := range all {
+		switch calls := h.Facts.Calls; {
+		case len(heard[i]) > 0:
+			out[i] = slices.MinFunc(heard[i], func(a, b netip.Addr) int {
+				return cmp.Or(reached[b]-reached[a], a.Compare(b))
+			}).String()
+		case len(calls) > 0 && calls[0].Said == "none": // it has no means to call
+			out[i] = calls[0].To
+		}
 	}
-	return ""
+	return out
 }
 
 // hostsJob is the name under which the hosts meet.

@@ -13,6 +13,7 @@ import (
 	"launch/internal/launcher"
 	"launch/internal/mpirun"
 	"launch/internal/setting"
+	"launch/preflight/hosts"
 )
 
 // What all hosts would set alike, mpirun carries; what differs, or what a user has decided, it does not.
@@ -135,5 +136,28 @@ func TestReadChecks(t *testing.T) {
 		`{"type":"summary"}`)})
 	if len(c.report) != 1 || c.report[0].What != "h0: full" || !cmp.Equal(c.unfit, []string{"h0"}) {
 		t.Errorf("a single host: %+v, unfit %v", c.report, c.unfit)
+	}
+}
+
+// The calls of a host arrive in any order. All hosts meet at an address that most of them reach.
+func TestTheHostsMeetAtOneAddress(t *testing.T) {
+	call := func(to ...string) hosts.Answer {
+		a := hosts.Answer{}
+		for _, at := range to {
+			a.Facts.Calls = append(a.Facts.Calls, mpirun.Call{To: at, Said: mpirun.Heard})
+		}
+		return a
+	}
+	own := call("172.17.0.1", "fd00::1", "10.0.0.1")
+	own.Local = true
+	mute := hosts.Answer{Facts: mpirun.Facts{Calls: []mpirun.Call{{To: "10.0.0.1", Said: "none"}}}}
+	deaf := hosts.Answer{Facts: mpirun.Facts{Calls: []mpirun.Call{{To: "10.0.0.1", Said: "refused"}}}}
+	got := reachedAt([]hosts.Answer{own, call("fd00::1", "10.0.0.1"), call("10.0.0.1", "fd00::1"), mute, deaf})
+	if diff := cmp.Diff([]string{"10.0.0.1", "10.0.0.1", "10.0.0.1", "10.0.0.1", ""}, got); diff != "" {
+		t.Error("two families (-want +got):\n", diff)
+	}
+	got = reachedAt([]hosts.Answer{call("10.0.0.1", "fd00::1"), call("fd00::1"), call("fd00::1")})
+	if diff := cmp.Diff([]string{"fd00::1", "fd00::1", "fd00::1"}, got); diff != "" {
+		t.Error("one that all reach (-want +got):\n", diff)
 	}
 }
