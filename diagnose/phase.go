@@ -268,3 +268,29 @@ func line(s *scene.Stack) string {
 	}
 	return inner + " of " + strings.TrimPrefix(script, "<module> ")
 }
+
+// beforeInit says that a rank is before torch's init_process_group; yet: while it works.
+func (v *view) beforeInit(s *seat) (is, yet string) {
+	without := ""
+	switch {
+	case v.withoutTorch():
+		is = "is in a program of MPI without torch (its calls are not seen)"
+		return is, is
+	case !hasTorch(s) && s.proc.Env != nil:
+		without = " (torch is not loaded)"
+	}
+	return "has not called init_process_group" + without, "has not called init_process_group yet" + without
+}
+
+func hasTorch(s *seat) bool {
+	_, loaded := s.proc.Libs["torch"]
+	return loaded
+}
+
+// withoutTorch reports whether MPI has started the job, and none of its ranks has torch loaded.
+func (v *view) withoutTorch() bool {
+	return !slices.ContainsFunc(v.seats, func(s *seat) bool {
+		env := s.proc.Env
+		return hasTorch(s) || env["RANK"] != "" || env["OMPI_COMM_WORLD_RANK"] == "" && env["PMI_RANK"] == ""
+	})
+}

@@ -315,13 +315,10 @@ func (v *view) apart() (out []claim) {
 		case slices.Contains(waiters, s):
 			continue
 		case s.phase == before && v.world != 1 && !v.outOfInit(s):
-			without := ""
-			if _, loaded := s.proc.Libs["torch"]; !loaded && s.proc.Env != nil {
-				without = " (torch is not loaded)"
-			}
-			c = about("rank.before-init", verdict.Certain, s, "has not called init_process_group"+without+", and does not move")
+			is, yet := v.beforeInit(s)
+			c = about("rank.before-init", verdict.Certain, s, is+", and does not move")
 			if moving {
-				c = about("rank.working", verdict.Certain, s, "has not called init_process_group yet"+without+", and works")
+				c = about("rank.working", verdict.Certain, s, yet+", and works")
 			}
 		case s.phase == inside && len(inCollective) > 0 && !v.busy():
 			out = append(out, v.elsewhere(s))

@@ -18,7 +18,12 @@ func (tr *trial) watched(ctx context.Context, flags ...string) <-chan outcome {
 	done := make(chan outcome, 1)
 	go func() { done <- tr.runUntil(ctx, launchSide) }()
 	for end := time.Now().Add(launchLimit); !strings.Contains(tr.Hosts[sick].Sh("ps -eo args"), Job+"/world"); {
-		if time.Sleep(200 * time.Millisecond); time.Now().After(end) {
+		select {
+		case o := <-done:
+			tr.t.Fatalf("the job does not start: exit %d\n%s", o.Exit, o.Said)
+		case <-time.After(200 * time.Millisecond):
+		}
+		if time.Now().After(end) {
 			tr.t.Fatal("the job does not start")
 		}
 	}
@@ -65,6 +70,10 @@ func TestAStoppedRankOfMpirunIsNamed(t *testing.T) {
 	tr := newTrial(t, Each[0], 3)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*launchLimit)
 	defer cancel()
+	// An agent that needs a variable, as ssh needs SSH_AUTH_SOCK. Open MPI knows an agent by its name.
+	tr.all("install -d " + Job + "/bin; printf '#!/bin/sh\\n[ \"$KEYS\" = here ] && exec /usr/bin/ssh \"$@\"\\n' >" + Job +
+		"/bin/ssh; chmod 755 " + Job + "/bin/ssh")
+	tr.env = []string{"KEYS=here", "OMPI_MCA_plm_rsh_agent=" + Job + "/bin/ssh"}
 	done := tr.watched(ctx, "--hang-after", "5s")
 	tr.Hosts[sick].Sh("pkill -STOP -x world")
 	time.Sleep(50 * time.Second)

@@ -50,7 +50,7 @@ func loginRules() []loginRule {
 			"it does not let this user in without a password", "ssh-copy-id %[1]s   # a key, and an agent for its passphrase"},
 		{"mpi.login", "account is currently not available|account has expired|password has expired|account is locked",
 			"this user's account there is closed", "ask an administrator of %[1]s"},
-		{"mpi.login", "going down|booting up|pam_nologin|etc/nologin", "it shuts down or starts up, and lets in nobody but root",
+		{"mpi.login", "going down|booting up|pam_nologin|etc/nologin", "it shuts down or starts up, and lets root in alone",
 			"wait until it is up; where it is: is /etc/nologin left over on %[1]s?"},
 		{"mpi.reach", "connection refused", "no sshd answers there: the connection is refused",
 			"on it: systemctl start sshd; another port: Port in ~/.ssh/config"},

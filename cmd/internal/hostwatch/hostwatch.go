@@ -51,8 +51,9 @@ const (
 	fdSpec   = 4
 )
 
-// settle is how long mpirun has to start its daemons and ranks before the first login; a shorter HangAfter bounds it.
-const settle = 20 * time.Second
+// settle is how long mpirun has to start its daemons and ranks before the first login, and settleEach how much more for
+// each host, up to maxSettle; a shorter HangAfter bounds it.
+const settle, settleEach, maxSettle = 5 * time.Second, 200 * time.Millisecond, 20 * time.Second
 
 // Start starts the process. It ends with this process, or what that becomes.
 func Start(spec Spec) error {
@@ -78,6 +79,7 @@ func Start(spec Spec) error {
 	}
 	defer self.Close()
 	cmd := child.Command(Name)
+	cmd.Env = append(os.Environ(), cmd.Env...) // the agent's: PATH, SSH_AUTH_SOCK
 	cmd.ExtraFiles = []*os.File{self, file}
 	cmd.Stderr = os.Stderr
 	_, err = handoff.Detach(cmd)
@@ -125,7 +127,7 @@ func (w *watch) run(ctx context.Context) {
 	for _, h := range w.spec.Hosts {
 		w.hosts = append(w.hosts, &host{Host: h, watch: w})
 	}
-	wait := settle
+	wait := min(maxSettle, settle+time.Duration(len(w.hosts))*settleEach)
 	if w.spec.HangAfter > 0 {
 		wait = min(wait, w.spec.HangAfter)
 	}
