@@ -25,6 +25,9 @@ const (
 	clockRounds = 4
 )
 
+// scales is TCPI_OPT_WSCALE of tcp_info's options (linux/tcp.h).
+const scales = 4
+
 // Options are what a call measures, as well as round trip and clock.
 type Options struct {
 	From  netip.Addr // this node's address; zero: the kernel's choice
@@ -50,6 +53,7 @@ type Answer struct {
 	Retrans             int     // segments that this side sent again, and that had not arrived; SYN included
 	Late                int     // of Options.Crowd, connections whose first SYN was not answered
 	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
+	Unscaled            bool    // the connection has no window scaling (RFC 7323)
 }
 
 // Probe calls a peer and measures. CauseOf returns the cause of its error. It takes a few round
@@ -96,7 +100,8 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		a.Speed = speed(before, TCPInfo(raw))
 	}
 	both.Wait()
-	a.Retrans = counted(unix.TCPInfo{}, TCPInfo(raw)).Again
+	last := TCPInfo(raw)
+	a.Retrans, a.Unscaled = counted(unix.TCPInfo{}, last).Again, last.Options&scales == 0 && last.Rtt > 0
 	if err := context.Cause(ctx); err != nil {
 		return a, &failure{Unknown, fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}

@@ -161,6 +161,12 @@ func reachFaults() []fault {
 		group: "loss", name: "a link of 1 Mbit/s", ci: true, runs: true,
 		inject: func(tr *trial) { tr.sick.Shape("eth0", 1, 1) }, want: []string{"peer.slow"},
 	}, {
+		group: "loss", name: "a device takes window scaling from the answers of one node", ci: true, runs: true,
+		inject: func(tr *trial) {
+			tr.sick.Filter("output", "tcp flags & (syn|ack) == (syn|ack) reset tcp option window")
+		},
+		want: []string{"peer.slow"},
+	}, {
 		group: "mtu", name: "long packets vanish before one node", ci: true,
 		inject: func(tr *trial) {
 			tr.each(func(h *host) { h.jumbo() })

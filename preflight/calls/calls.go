@@ -127,7 +127,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		return c, nil, nil
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
-	c.Stall, c.Speed, c.Late = stalled(got, c.IfMTU), got.Speed, got.Late
+	c.Stall, c.Speed, c.Late, c.Unscaled = stalled(got, c.IfMTU), got.Speed, got.Late, got.Unscaled
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}

@@ -33,6 +33,8 @@ type Call struct {
 	Lost  float64 `json:"lost,omitempty"`  // the share of small segments there that were lost; 0: none, or not counted
 	Late  int     `json:"late,omitempty"`  // of further connections, those whose first packet was not answered
 	Speed float64 `json:"speed,omitempty"` // of a long message there, bytes/s; 0: unknown
+	// Unscaled: the connection has no TCP window scaling.
+	Unscaled bool `json:"unscaled,omitempty"`
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
 }

@@ -39,7 +39,8 @@ func pathChecks() []preflight.Check {
 	}, {
 		ID: "peer.slow", Title: "the network path between two nodes is not slow",
 		Doc: "A long message is timed, without the time in which a process did not read or write. It is too short to find " +
-			"more than a very slow path; `launch bench` measures speeds.",
+			"more than a very slow path; `launch bench` measures speeds. A device that takes TCP's window scaling out " +
+			"of the connections in one direction is found as such.",
 	}}
 }
 

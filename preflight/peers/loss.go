@@ -28,6 +28,11 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 		out = append(out, judged{Finding: b.lossy()})
 	}
 	all = sound(all, func(e edge) bool { return lossy(e) || e.call.Stall != "" })
+	narrow := unscaled(all)
+	for _, b := range causes(all, len(posts), narrow) {
+		out = append(out, judged{Finding: b.narrowed()})
+	}
+	all = sound(all, narrow)
 	least := threshold.Of(thresholds, "peer.slow") * 1e6 / 8
 	slow := func(e edge) bool { return e.call.Speed > 0 && e.call.Speed < least }
 	for _, b := range causes(all, len(posts), slow) {
@@ -37,6 +42,28 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 		out = append(out, judged{Finding: b.limited()})
 	}
 	return out
+}
+
+// unscaled returns whether a call lost TCP's window scaling on the way: that of the other node to the caller has it, so
+// both nodes use it.
+func unscaled(all []edge) func(edge) bool {
+	scaled := map[[2]int]bool{}
+	for _, e := range all {
+		scaled[[2]int{e.from.Rank, e.to.Rank}] = !e.call.Unscaled
+	}
+	return func(e edge) bool { return e.call.Unscaled && scaled[[2]int{e.to.Rank, e.from.Rank}] }
+}
+
+// narrowed returns the warning about a path on which a device takes out the option for window scaling. The called node
+// scales its windows all the same, and the caller takes a window of 64 KB for one of some hundred bytes.
+func (b blamed) narrowed() finding.Finding {
+	f := finding.Warnf("TCP's window scaling is lost on connections %s, while those the other way have it (%d of %d paths)",
+		b.where(), len(b.edges), b.tried()).Named("peer.slow")
+	return b.measured(f, func(edge) string { return "its answer lacks the option; the call back has it" }).
+		Breaking("one end takes the other's windows for 128 times smaller: connections crawl, and may look hung").
+		Do("nft list ruleset   # on %s: a rule that resets the TCP option window, or a synproxy\n"+
+			"else a firewall or load balancer on the path removes it: have it leave TCP options alone\n"+
+			"until then, on each node: sysctl -w net.ipv4.tcp_window_scaling=0", b.suspects())
 }
 
 // sound returns the calls between nodes of which neither call is bad: answers take the way back.

@@ -38,6 +38,17 @@ func TestPathsThatLoseDropOrAreSlow(t *testing.T) {
 				c.Speed = 120e3
 			}
 		}, "peer.slow", "the network path to and from host2 is slow: 0.96 Mbit/s at most"},
+		{"a device that takes window scaling from the answers of one", 3, func(_, to int, c *calls.Call) {
+			long(c)
+			if c.Unscaled = to == 1; c.Unscaled {
+				c.Speed = 120e3
+			}
+		}, "peer.slow", "TCP's window scaling is lost on connections to host1"},
+		{"window scaling is off", 3, func(_, _ int, c *calls.Call) { long(c); c.Unscaled = true }, "", ""},
+		{"window scaling is off on one", 3, func(from, to int, c *calls.Call) {
+			long(c)
+			c.Unscaled = from == 1 || to == 1
+		}, "", ""},
 		{"calls that were not measured", 3, func(_, _ int, c *calls.Call) { c.IfMTU, c.Late = 0, 12 }, "", ""},
 		{"a call that failed", 3, func(_, _ int, c *calls.Call) { lossy(c); drop(c) }, "", ""},
 	} {
