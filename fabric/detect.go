@@ -76,6 +76,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	limits := readText(roots.Proc, "self/limits")
 	n.Limits.NofileHard = hardLimit(limits, "Max open files")
 	n.Limits.CPUTime, n.Limits.FileSize = finite(limits, "Max cpu time"), finite(limits, "Max file size")
+	n.Limits.Data, n.Limits.Addresses = finite(limits, "Max data size"), finite(limits, "Max address space")
 	n.Limits.Memlock = required(&n, roots.Proc, "self/limits", parseMemlock, math.MaxUint64)
 	if roots.Shm != nil {
 		n.Limits.Shm, n.Limits.ShmSize = roots.Shm()

@@ -219,6 +219,8 @@ type Limits struct {
 	NofileKnown bool   `json:"nofile_known"`         // false in a build without cgo
 	CPUTime     uint64 `json:"cpu_time,omitempty"`   // seconds of processor time for a process, soft; 0: no limit
 	FileSize    uint64 `json:"file_size,omitempty"`  // bytes of a file, soft; 0: no limit
+	Data        uint64 `json:"data,omitempty"`       // bytes of private memory of a process, soft; 0: no limit
+	Addresses   uint64 `json:"addresses,omitempty"`  // bytes of addresses of a process, soft; 0: no limit
 	Shm         int64  `json:"shm"`                  // bytes free in /dev/shm, 0 without a free inode; -1: not mounted
 	ShmSize     int64  `json:"shm_size"`             // size in bytes
 	ShmDenied   bool   `json:"shm_denied,omitempty"` // this user may not write there

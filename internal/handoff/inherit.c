@@ -171,8 +171,26 @@ static void any_thread(void)
 	}
 }
 
+/* Gives the threads of the Go runtime small stacks where addresses or data are limited: 20 threads of 8 MiB each would
+ * take all of ulimit -d 160000. Names and drivers are asked on these stacks, which takes some 100 KiB. */
+static void small_stacks(void)
+{
+	enum { STACK = 1 << 20 };
+	struct rlimit data, addresses;
+	pthread_attr_t attr;
+	if (getrlimit(RLIMIT_DATA, &data) != 0 || getrlimit(RLIMIT_AS, &addresses) != 0 ||
+	    (data.rlim_cur == RLIM_INFINITY && addresses.rlim_cur == RLIM_INFINITY))
+		return;
+	if (pthread_attr_init(&attr) != 0)
+		return;
+	if (pthread_attr_setstacksize(&attr, STACK) == 0)
+		pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+}
+
 __attribute__((constructor)) static void before_go(void)
 {
+	small_stacks();
 	enough(RLIMIT_AS, 1700000, "-v");
 	enough(RLIMIT_DATA, 120000, "-d");
 	enough_threads();

@@ -57,7 +57,7 @@ func unscaled(all []edge) func(edge) bool {
 // narrowed returns the warning about a path on which a device takes out the option for window scaling. The called node
 // scales its windows all the same, and the caller takes a window of 64 KB for one of some hundred bytes.
 func (b blamed) narrowed() finding.Finding {
-	f := finding.Warnf("TCP's window scaling is lost on connections %s, while those the other way have it (%d of %d paths)",
+	f := finding.Warnf("TCP's window scaling is lost on connections %s, and those the other way have it (%d of %d paths)",
 		b.where(), len(b.edges), b.tried()).Named("peer.slow")
 	return b.measured(f, func(edge) string { return "its answer lacks the option; the call back has it" }).
 		Breaking("one end takes the other's windows for 128 times smaller: connections crawl, and may look hung").

@@ -22,9 +22,9 @@ func limitChecks() []preflight.Check {
 			"\"too many open files\".",
 		Run: preflight.One(nofile),
 	}, {
-		ID: "limits.ends", Title: "no limit ends a process after some time or length of a file",
-		Doc: "ulimit -t and ulimit -f are for login shells. A rank that exceeds one is killed in the middle of its work, " +
-			"or while it writes a checkpoint.",
+		ID: "limits.ends", Title: "no limit ends a process for its time, memory or length of a file",
+		Doc: "ulimit -t, -f, -d and -v are for login shells. A rank that exceeds one is killed in the middle of its work, " +
+			"or while it writes a checkpoint. Where -d or -v grants too little, torch crashes in its import.",
 		Run: ending,
 	}, {
 		ID: "limits.connections", Title: "the kernel's connection table has room",
@@ -61,7 +61,26 @@ func ending(_ context.Context, in preflight.Input) (out []finding.Finding) {
 			Breaking("a rank that writes a longer checkpoint or log ends with SIGXFSZ (status 153), or gets \"File too large\"").
 			Do("ulimit -f unlimited   # or the fsize line of /etc/security/limits.conf"))
 	}
+	if in.Job.Line.Kind == launcher.Torchrun {
+		out = append(out, tooTight("-d", "memory of its own", "Max data size", l.Data, importData)...)
+		out = append(out, tooTight("-v", "addresses", "Max address space", l.Addresses, importAddresses)...)
+	}
 	return preflight.OrPass(out, "a process may run and write without a limit")
+}
+
+// importData and importAddresses are what a process has after the import of torch 2.15 (VmData, VmPeak), in bytes.
+const importData, importAddresses = 760 << 20, 3 << 30
+
+// tooTight warns of a limit that is below what an import of torch takes.
+func tooTight(flag, what, line string, limit, need uint64) []finding.Finding {
+	if limit == 0 || limit >= need {
+		return nil
+	}
+	return []finding.Finding{finding.Warnf("a process may have %s of %s (ulimit %s), and an import of torch alone takes "+
+		"about %s", finding.Size(limit), what, flag, finding.Size(need)).
+		See("/proc/self/limits", "%s %d", line, limit).
+		Breaking("torch crashes in its import (SIGSEGV, status 139) or finds no memory, and the others wait for the rank").
+		Do("ulimit %s unlimited   # or its line in /etc/security/limits.conf", flag)}
 }
 
 // nearlyFull is the share of the connection table from which a job may fill it. The kernel evicts what it can only when

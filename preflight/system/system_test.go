@@ -10,6 +10,7 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
+	"launch/internal/launcher"
 	"launch/internal/setting"
 	"launch/preflight"
 	"launch/preflight/checktest"
@@ -147,11 +148,18 @@ func TestLimitsThatEndAProcess(t *testing.T) {
 		{fabric.Limits{CPUTime: 600}, "warn after 600 s of processor time"},
 		{fabric.Limits{FileSize: 1 << 30}, "warn a file may have 1 GiB at most"},
 		{fabric.Limits{FileSize: 1 << 43}, "ok without a limit"},
+		{fabric.Limits{Data: 150 << 20}, "warn 150 MiB of memory of its own (ulimit -d)"},
+		{fabric.Limits{Addresses: 2 << 30}, "warn 2 GiB of addresses (ulimit -v)"},
+		{fabric.Limits{Data: 1 << 30, Addresses: 4e9}, "ok without a limit"},
 	} {
 		in := granted(fabric.System{})
 		in.Node.Limits = tt.limits
+		in.Job.Line.Kind = launcher.Torchrun
 		checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.ends", in), tt.want)
 	}
+	in := granted(fabric.System{})
+	in.Node.Limits.Data, in.Job.Line.Kind = 150<<20, launcher.Program
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "limits.ends", in), "ok without a limit") // it may need little
 }
 
 func TestPortsThatConnectionsGetByThemselves(t *testing.T) {
