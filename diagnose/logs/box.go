@@ -1,27 +1,68 @@
 package logs
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+)
 
-// box is a report of several lines that names a process before what happened to it.
+// box is what names a process before the lines that say what happened to it.
 type box struct {
 	rank int
 	node string
-	line int64 // of all logs; 0: no report
+	last int64 // the last line, of all logs, for which it counts
 }
 
-// Hydra's report: "=   RANK 3 PID 4711 RUNNING AT gpu-07"; only Intel's has the rank.
-var boxForm = regexp.MustCompile(`(?:RANK (\d+) )?PID \d+ RUNNING AT ([\w.-]+)`)
+// boxWords are in the lines of boxForms.
+var boxWords = []string{" RUNNING AT ", ": Fatal error in ", "] Fatal error in ", "*** reported by process " +
+	"[", "Nodename: ", ", ip="}
 
-func (b *box) open(body []byte, line int64) {
-	if m := boxForm.FindSubmatch(body); m != nil {
-		*b = box{rank: number(string(m[1])), node: string(m[2]), line: line}
+// boxForms are reports of Hydra, of which only Intel's has the rank; the heads of MPICH's error stacks; of the state
+// of Neuron's runtime; and of the tracebacks that Ray passes on from another process, which are long.
+var boxForms = []struct {
+	form form
+	near int64
+}{
+	{re(`(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<node>[\w.-]+)`), 8},
+	{re(`^(?:MPICH ERROR \[)?Rank (?P<rank>\d+)\]? .*\[(?P<node>[A-Za-z][\w.-]*)\] ` +
+		`(?:- Abort\(\d+\) .*: )?Fatal error in `), 8},
+	{re(`\(rank (?P<rank>\d+) in comm 0\): Fatal error in `), 8},
+	{re(`\*\*\* reported by process \[\d+,(?P<rank>\d+)\]`), 8}, // of Open MPI
+	{re(`NRT:nrt_infodump +Nodename: (?P<node>[\w.-]+)`), 8},
+	{re(`ray::.*\(pid=\d+, ip=(?P<node>[\d.]+\d)`), 40},
+}
+
+// around notes what a line says of the lines before and after it.
+func (f *follower) around(st *stream, body []byte) {
+	for _, mark := range []string{markMore, markBox} {
+		if !slices.ContainsFunc(f.hits, func(h int32) bool { return f.special[h] == mark }) {
+			continue
+		}
+		if mark == markMore {
+			f.more(st, body)
+		} else {
+			f.names(st, body)
+		}
+	}
+}
+
+// names notes the process that a line names for the lines after it.
+func (f *follower) names(st *stream, body []byte) {
+	for _, b := range boxForms {
+		if m := b.form().FindSubmatch(body); m != nil {
+			v := values(b.form(), m)
+			next := box{rank: number(v["rank"]), node: v["node"], last: f.lines + b.near}
+			if next.node == "" && f.lines <= st.box.last && st.box.rank == next.rank {
+				next.node = st.box.node
+			}
+			st.box = next
+			return
+		}
 	}
 }
 
 // names gives the process of the box to an event soon after it.
 func (b *box) names(e *event, line int64) {
-	const near = 8
-	if b.line == 0 || line-b.line > near {
+	if line > b.last {
 		return
 	}
 	if e.rank < 0 {
@@ -32,17 +73,32 @@ func (b *box) names(e *event, line int64) {
 	}
 }
 
+// more adds to the last event what a line soon after it says of it.
+func (f *follower) more(st *stream, body []byte) {
+	e := f.last
+	if e == nil || e.st != st || e.cause.more == nil {
+		return
+	}
+	if m := e.cause.more().FindSubmatch(body); m != nil {
+		e.learn(&event{vals: values(e.cause.more(), m)}, f.lines)
+	}
+}
+
 // Open MPI's messages name the host after what happened.
 var hostForm = regexp.MustCompile(`^\s*Local host: +([A-Za-z0-9][\w.-]*)\s*$`)
 
-// ofHost gives the host of a line to the event shortly before it, if that one names no host.
+// ofHost gives the host of a line to the event shortly before it, or else to one just after it, if that one names
+// no host.
 func (f *follower) ofHost(st *stream, body []byte) {
-	const near = 12
-	e := f.last
-	if e == nil || e.st != st || e.node != "" || e.vals["ranks"] != "" || f.lines-e.order > near {
+	const near, next = 12, 3
+	m := hostForm.FindSubmatch(body)
+	if m == nil {
 		return
 	}
-	if m := hostForm.FindSubmatch(body); m != nil {
+	e := f.last
+	if e == nil || e.st != st || f.lines-e.order > near {
+		st.box = box{rank: -1, node: string(m[1]), last: f.lines + next}
+	} else if e.node == "" && e.vals["ranks"] == "" {
 		e.node = string(m[1])
 	}
 }

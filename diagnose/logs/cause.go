@@ -42,7 +42,7 @@ type cause struct {
 	words []string                     // one of them is in the line
 	form  form                         // and this matches; its groups are for says
 	not   []string                     // none of these is in the line
-	with  string                       // a fact that the log has shown before
+	with  string                       // a fact that the log has shown before; its value is {fact}
 	but   string                       // a fact that it does not show, before or after
 	test  func(map[string]string) bool // and these values of the form
 	soft  bool                         // one sign of progress after it, and it is no failure
@@ -50,7 +50,9 @@ type cause struct {
 	wraps bool                         // the reason is on another line near it, as a rule
 	again bool                         // after it the job starts again, often in the same log
 	frame bool                         // a fact of the frames of tracebacks
-	quiet bool                         // counts only where the log has no other failure
+	quiet bool                         // counts only where the log has no other failure, or another line of this cause
+	later []string                     // one of them is in lines soon after it
+	more  form                         // what these add to its values
 	says  string                       // {who}, and groups of form
 	do    string
 	need  []string
@@ -82,15 +84,19 @@ const (
 	wordInit      = " Init "
 	wordWatchdog  = "Watchdog caught collective operation timeout"
 	wordEnqueued  = "last enqueued"
-	wordRunning   = " RUNNING AT "
 	wordHost      = "Local host:"
+
+	// What other words mean to it.
+	markProgress = "progress"
+	markBox      = "box"
+	markMore     = "more"
 )
 
 // stepWords are signs of a job that computes or has ended well.
 var stepWords = []string{
 	"loss", "it/s", "s/it", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ", "tokens/s",
 	"samples/s", "throughput", "succeeded", "inished", "completed", "collective done", "perplexity", "accuracy",
-	"bus bandwidth", "busbw", "est passed", "est Passed", "ests passed",
+	"bus bandwidth", "busbw", "lapsed Time", "lapsed time", "est passed", "est Passed", "ests passed",
 }
 
 // progressWords are signs of a job that goes on: these, and those of its start.
@@ -111,8 +117,8 @@ func values(form *regexp.Regexp, m [][]byte) map[string]string {
 }
 
 // matches says whether a line is of this kind, and returns its values.
-func (c *cause) matches(line []byte, seen func(fact string) bool) (map[string]string, bool) {
-	if c.with != "" && !seen(c.with) || c.but != "" && seen(c.but) {
+func (c *cause) matches(line []byte, shown func(fact string) bool) (map[string]string, bool) {
+	if c.with != "" && !shown(c.with) || c.but != "" && shown(c.but) {
 		return nil, false
 	}
 	for _, n := range c.not {

@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"cmp"
+	"slices"
 	"time"
 )
 
@@ -10,11 +11,17 @@ import (
 func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) *event {
 	f.count[c]++
 	e := event{cause: c, st: st, vals: vals, local: p.local}
+	if len(f.facts[c.with]) == 1 {
+		for v := range f.facts[c.with] {
+			e.set("fact", v)
+		}
+	}
 	f.blame(&e, p)
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {
 		if old.lines++; !old.over() {
 			old.learn(&e, f.lines)
+			old.alsoOn(e.vals["node"])
 			return old
 		}
 	} else if len(f.events) >= maxEvents {
@@ -39,13 +46,27 @@ func (e *event) learn(later *event, line int64) {
 	}
 	for name, v := range later.vals {
 		if v != "" && e.vals[name] == "" {
-			if e.vals == nil {
-				e.vals = map[string]string{}
-			}
-			e.vals[name] = v
+			e.set(name, v)
 		}
 	}
 	e.node = cmp.Or(e.node, later.vals["node"])
+	if r := number(later.vals["rank"]); e.rank < 0 && r < maxRank {
+		e.rank = r
+	}
+}
+
+func (e *event) set(name, value string) {
+	if e.vals == nil {
+		e.vals = map[string]string{}
+	}
+	e.vals[name] = value
+}
+
+// alsoOn notes a further node that a line of the same kind names.
+func (e *event) alsoOn(node string) {
+	if node != "" && node != e.node && len(e.others) < maxFacts && !slices.Contains(e.others, node) {
+		e.others = append(e.others, node)
+	}
 }
 
 // blame finds the rank and the node of an event: those that the line names, else those of who wrote it.
@@ -62,8 +83,11 @@ func (f *follower) blame(e *event, p *prefix) {
 	if n := e.vals["node"]; n != "" {
 		e.node = n
 	}
-	if r := number(e.vals["rank"]); r >= 0 && r < 1<<24 {
+	if r := number(e.vals["rank"]); r >= 0 && r < maxRank {
 		e.rank = r
+	}
+	if l := number(e.vals["local"]); l >= 0 && l < maxRank {
+		e.local = l
 	}
 	if e.vals["ranks"] != "" { // who writes it names others
 		e.rank, e.node, e.local = -1, "", -1

@@ -62,7 +62,7 @@ func (f *follower) message(st *stream, body []byte) {
 	const near = 6
 	text := bytes.TrimSpace(body)
 	if e := st.pending; f.lines-e.order <= near {
-		if !bytes.ContainsFunc(text, unicode.IsLetter) {
+		if !bytes.ContainsFunc(text, unicode.IsLetter) || bytes.HasSuffix(text, []byte("root error(s) found.")) {
 			return
 		}
 		e.text = strings.TrimSpace(e.text) + " " + string(bytes.ToValidUTF8(text[:min(len(text), maxQuote)], []byte("?")))

@@ -16,26 +16,28 @@ const (
 	maxEvents  = 20000
 	maxHits    = 5000 // of one cause that are looked at; the others are counted
 	maxFacts   = 16
+	maxRank    = 1 << 24
 	maxOpen    = 3000 // lines until unfinished tracebacks are given up
 )
 
 // event is the first line of one kind in one stream.
 type event struct {
-	cause *cause
-	st    *stream
-	file  int
-	where string
-	order int64
-	time  time.Time
-	text  string
-	at    string // innermost frame of the program
-	trace bool   // it ends a traceback
-	vals  map[string]string
-	rank  int
-	local int
-	node  string
-	after int // progress of the stream until then
-	lines int
+	cause  *cause
+	st     *stream
+	file   int
+	where  string
+	order  int64
+	time   time.Time
+	text   string
+	at     string // innermost frame of the program
+	trace  bool   // it ends a traceback
+	vals   map[string]string
+	rank   int
+	local  int
+	node   string
+	others []string // further nodes, named by lines of the same kind
+	after  int      // progress of the stream until then
+	lines  int
 }
 
 // stream is what one writer wrote.
@@ -69,7 +71,7 @@ type follower struct {
 	outside *scanner // for the texts of exceptions
 	rows    []cause
 	byWord  [][]*cause
-	special []string // by word; "": only words of causes
+	special []string // by word: what it is besides a word of causes
 	streams map[streamKey]*stream
 	events  map[eventKey]*event
 	count   map[*cause]int
@@ -105,43 +107,7 @@ func newFollower() *follower {
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, ranks: map[string]int{}, works: newWorks(),
 		busy: map[*stream]bool{},
 	}
-	var words []string
-	ids := map[string]int32{}
-	id := func(w string) int32 {
-		n, ok := ids[w]
-		if !ok {
-			n = int32(len(words))
-			ids[w], words = n, append(words, w)
-			f.byWord, f.special = append(f.byWord, nil), append(f.special, "")
-			f.steps, f.hints.words = append(f.steps, false), append(f.hints.words, false)
-		}
-		return n
-	}
-	for i := range f.rows {
-		f.rows[i].row = i
-		for _, w := range f.rows[i].words {
-			n := id(w)
-			f.byWord[n] = append(f.byWord[n], &f.rows[i])
-		}
-	}
-	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
-		wordRunning, wordHost} {
-		n := id(w)
-		f.special[n] = w
-	}
-	for _, w := range progressWords {
-		n := id(w)
-		f.special[n] = progressWords[0]
-	}
-	for _, w := range stepWords {
-		n := id(w)
-		f.steps[n] = true
-	}
-	for _, w := range hintWords {
-		n := id(w)
-		f.hints.words[n] = true
-	}
-	f.scan, f.outside = newScanner(words), newScanner(outsideWords)
+	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)
 	return f
 }
 
@@ -272,6 +238,7 @@ func (f *follower) hit(line []byte) {
 		f.message(st, p.body)
 	}
 	f.unglog(st, &p)
+	f.around(st, p.body)
 	var found *cause
 	var vals map[string]string
 	if st.trace != nil && st.trace.of != nil {
@@ -280,7 +247,7 @@ func (f *follower) hit(line []byte) {
 	inTrace := st.trace != nil && !bytes.HasPrefix(p.body, []byte(wordTrace))
 	indented := inTrace && len(p.body) > 0 && (p.body[0] == ' ' || p.body[0] == '\t')
 	if indented {
-		f.frame()
+		f.frame(p.body)
 	} else {
 		found, vals = f.match(p.body)
 	}
@@ -308,72 +275,6 @@ func (f *follower) hit(line []byte) {
 		}
 	}
 	f.specials(st, &p, found)
-}
-
-// flood says whether all that a line can say was said often, or is of no interest.
-func (f *follower) flood() bool {
-	if len(f.busy) > 0 || len(f.hits) == 0 {
-		return false
-	}
-	for _, h := range f.hits {
-		if s := f.special[h]; s != "" && (s != progressWords[0] || f.wanting > 0) {
-			return false
-		}
-		for _, c := range f.byWord[h] {
-			if f.count[c] < maxHits {
-				return false
-			}
-		}
-	}
-	for _, h := range f.hits {
-		for _, c := range f.byWord[h] {
-			f.count[c]++
-		}
-	}
-	return true
-}
-
-// match returns the weightiest cause of a line, and notes facts.
-func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
-	seen := func(name string) bool { return len(f.facts[name]) > 0 }
-	for _, h := range f.hits {
-		for _, c := range f.byWord[h] {
-			if c.grade == unknown || c.frame || c.grade != fact && found != nil && !c.before(found) {
-				continue
-			}
-			v, ok := c.matches(body, seen)
-			switch {
-			case !ok:
-			case c.grade == fact:
-				f.note(c.id, v["v"])
-			default:
-				found, vals = c, v
-			}
-		}
-	}
-	if found != nil {
-		return found, vals
-	}
-	for _, h := range f.hits {
-		for _, c := range f.byWord[h] {
-			if c.grade != unknown {
-				continue
-			}
-			if v, ok := c.matches(body, seen); ok {
-				return c, v
-			}
-		}
-	}
-	return nil, nil
-}
-
-func (f *follower) note(name, value string) {
-	if f.facts[name] == nil {
-		f.facts[name] = map[string]bool{}
-	}
-	if len(f.facts[name]) < maxFacts {
-		f.facts[name][value] = true
-	}
 }
 
 // stream returns the stream of a line; nil: there are too many.

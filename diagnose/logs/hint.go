@@ -79,7 +79,7 @@ func (f *follower) hint(line []byte) {
 	for _, h := range f.hits {
 		isHint = isHint || f.hints.words[h]
 		isStep = isStep || f.steps[h]
-		goesOn = goesOn || f.special[h] == progressWords[0]
+		goesOn = goesOn || f.special[h] == markProgress
 	}
 	f.hints.stepped = f.hints.stepped || isStep
 	switch all := &f.hints.lines; {

@@ -34,7 +34,7 @@ func (f *follower) judge() Reading {
 	}
 	roots = slices.DeleteFunc(roots, func(e *event) bool { return follows(e, live) })
 	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
-		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet })
+		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet && !confirmed(e, live) })
 	}
 	roots = ofLastStart(roots)
 	used := map[*event]bool{}
@@ -102,6 +102,13 @@ func ofLastStart(roots []*event) []*event {
 	})
 }
 
+// confirmed says whether another kind of line says the same.
+func confirmed(e *event, live []*event) bool {
+	return slices.ContainsFunc(live, func(o *event) bool {
+		return o.cause.id == e.cause.id && !o.cause.quiet && o.cause.grade <= failed
+	})
+}
+
 // follows says whether a process crashed shortly after a library had reported an error: the crash follows from that.
 func follows(crash *event, live []*event) bool {
 	const near = 200
@@ -156,7 +163,7 @@ func (f *follower) decide(r *Reading, roots []*event, used map[*event]bool) {
 		if len(r.Verdicts) >= maxVerdicts {
 			return
 		}
-		if used[e] || e.cause.grade != decisive || hasCause(r.Verdicts, e.cause.id) {
+		if used[e] || e.cause.grade != decisive || e.cause.wraps || hasCause(r.Verdicts, e.cause.id) {
 			continue
 		}
 		more := same(roots, e)
@@ -194,16 +201,20 @@ func sameText(a, b string) bool {
 	return strings.Map(drop, a) == strings.Map(drop, b)
 }
 
-// adopt gives a failure the rank that torchrun reports for the same log.
+// adopt gives a failure the rank that torchrun reports for the same log, or else the local rank.
 func (f *follower) adopt(e *event) {
-	for _, o := range f.sorted() {
-		fromRoot := o.cause.id == "log.exited" || o.cause.id == "log.killed" || o.cause.id == "log.crashed"
-		if e.rank < 0 && e.local < 0 && o.file == e.file && o.rank >= 0 && fromRoot && o.order >= e.order {
-			e.rank, e.local = o.rank, o.local
-			if e.node == "" {
-				e.node = o.node
+	all := f.sorted()
+	for _, has := range []func(o *event) bool{
+		func(o *event) bool { return o.rank >= 0 }, func(o *event) bool { return o.local >= 0 },
+	} {
+		for _, o := range all {
+			if fromRoot := o.cause.id == exitOther.id || o.cause.id == exitKilled.id || o.cause.id == exitCrash.id; fromRoot &&
+				e.rank < 0 && e.local < 0 && o.file == e.file && o.order >= e.order && has(o) {
+				e.rank, e.local, e.node = o.rank, o.local, cmp.Or(e.node, o.node)
 			}
 		}
+	}
+	for _, o := range all {
 		if e.node == "" && e.rank >= 0 && o.rank == e.rank && o.node != "" {
 			e.node = o.node
 		}

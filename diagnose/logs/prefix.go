@@ -32,8 +32,9 @@ var (
 	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
 	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
-	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)@([\w.-]+)\]|` +
-		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]`)
+	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
+		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]|` +
+		`^(?:\[\d+\.\d+\] )?\[?([A-Za-z][\w.-]*):(?:mpi_rank_(\d+)\]|rank(\d+)\.[\w.-]+: )`) // of MVAPICH and PSM
 	ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
@@ -51,7 +52,10 @@ func strip(line []byte) prefix {
 	}
 	if p.node == "" {
 		if m := writer.FindSubmatch(p.body); m != nil && !program.Match(m[2]) {
-			p.node = string(m[1]) + string(m[2])
+			p.node = string(m[1]) + string(m[2]) + string(m[3])
+			if rank := string(m[4]) + string(m[5]); p.rank < 0 {
+				p.rank = number(rank)
+			}
 		}
 	}
 	return p
@@ -245,7 +249,9 @@ func stampLen(b []byte) int {
 	}
 	switch {
 	case end < len(b) && b[end] == 'Z':
-		end++
+		if end++; end+1 < len(b) && b[end] == ':' && b[end+1] == ' ' {
+			end++
+		}
 	case end+1 < len(b) && (b[end] == '+' || b[end] == '-') && digit(b[end+1]):
 		if end = digits(b, end+1); end < len(b) && b[end] == ':' {
 			end = digits(b, end+1)
@@ -317,7 +323,12 @@ func stamp(line []byte, year int) (time.Time, bool) {
 	return time.Date(n(1), time.Month(n(2)), n(3), n(4), n(5), n(6), nanos(7), zone).UTC(), true
 }
 
-var yearForm = regexp.MustCompile(`(?:^|[^\w.-])((?:19|20)\d\d)[-/][01]\d[-/][0-3]\d[T _][0-2]\d:\d\d:\d\d`)
+var (
+	yearForm = regexp.MustCompile(`(?:^|[^\w.-])((?:19|20)\d\d)[-/:][01]\d[-/:][0-3]\d[T _-][0-2]\d:\d\d:\d\d|` +
+		`[A-Z][a-z]{2} [ \d]\d [0-2]\d:\d\d:\d\d (?:[A-Z]{3,4} )?((?:19|20)\d\d)\b`)
+	// unixForm is a time in seconds: of glog's report of a crash, and at the beginning of UCX's and PSM's lines.
+	unixForm = regexp.MustCompile(`(?m)^\*\*\* Aborted at (1\d{9}) \(unix time\)|^\[(1\d{9})\.\d{3,9}\] `)
+)
 
 // date takes the year for times without one from another time near the beginning of the log.
 func (f *follower) date(text []byte) {
@@ -325,8 +336,11 @@ func (f *follower) date(text []byte) {
 	if f.dated || f.line > 0 {
 		return
 	}
-	if m := yearForm.FindSubmatch(text[:min(len(text), head)]); m != nil {
-		f.year, f.dated = number(string(m[1])), true
+	text = text[:min(len(text), head)]
+	if m := yearForm.FindSubmatch(text); m != nil {
+		f.year, f.dated = number(string(m[1])+string(m[2])), true
+	} else if m := unixForm.FindSubmatch(text); m != nil {
+		f.year, f.dated = time.Unix(int64(number(string(m[1])+string(m[2]))), 0).UTC().Year(), true
 	}
 }
 

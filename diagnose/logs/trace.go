@@ -107,13 +107,11 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			}
 		case wordInit:
 			f.noteRank(p.body)
-		case wordRunning:
-			st.box.open(p.body, f.lines)
 		case wordHost:
 			f.ofHost(st, p.body)
 		case wordWatchdog, wordEnqueued:
 			f.works.add(p.body, f.place())
-		case progressWords[0]:
+		case markProgress:
 			if !failure && st.progress < st.wanted && st.root == nil {
 				if st.progress++; st.progress == st.wanted {
 					f.wanting--
@@ -192,11 +190,14 @@ func (f *follower) ended(st *stream, p *prefix, s *summary, code string) {
 }
 
 // frame notes what a frame of a traceback shows.
-func (f *follower) frame() {
+func (f *follower) frame(body []byte) {
 	for _, h := range f.hits {
 		for _, c := range f.byWord[h] {
-			if c.frame {
-				f.note(c.id, "frame")
+			if !c.frame {
+				continue
+			}
+			if v, ok := c.matches(body, f.shown); ok {
+				f.note(c.id, v["v"])
 			}
 		}
 	}

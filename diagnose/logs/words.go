@@ -16,7 +16,7 @@ func whose(group []*event) (ranks []int, nodes []string) {
 		}
 		ranks = append(ranks, numbers(e.vals["ranks"])...)
 		if e.node != "" {
-			nodes = append(nodes, e.node)
+			nodes = append(append(nodes, e.node), e.others...)
 		}
 	}
 	slices.Sort(ranks)
@@ -26,7 +26,7 @@ func whose(group []*event) (ranks []int, nodes []string) {
 
 // who names them: "rank 3 (node gpu-07)".
 func who(ranks []int, nodes []string, e *event) string {
-	const few = 3
+	const few = 5
 	name := ""
 	switch {
 	case len(nodes) == 1:
@@ -54,6 +54,8 @@ func who(ranks []int, nodes []string, e *event) string {
 // place names the node of an event.
 func place(node, who string) string {
 	switch {
+	case strings.HasPrefix(who, "nodes "):
+		return who
 	case node != "" && strings.Contains(who, "nodes"):
 		return "the nodes of " + who
 	case node != "":

@@ -1,0 +1,111 @@
+package logs
+
+// register numbers the words that are looked for, and returns them.
+func (f *follower) register() (words []string) {
+	ids := map[string]int32{}
+	id := func(w string) int32 {
+		n, ok := ids[w]
+		if !ok {
+			n = int32(len(words))
+			ids[w], words = n, append(words, w)
+			f.byWord, f.special = append(f.byWord, nil), append(f.special, "")
+			f.steps, f.hints.words = append(f.steps, false), append(f.hints.words, false)
+		}
+		return n
+	}
+	special := func(mark string, words ...string) {
+		for _, w := range words {
+			f.special[id(w)] = mark
+		}
+	}
+	for i := range f.rows {
+		c := &f.rows[i]
+		c.row = i
+		for _, w := range c.words {
+			n := id(w)
+			f.byWord[n] = append(f.byWord[n], c)
+		}
+		special(markMore, c.later...)
+	}
+	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
+		wordHost} {
+		special(w, w)
+	}
+	special(markBox, boxWords...)
+	special(markProgress, progressWords...)
+	for _, w := range stepWords {
+		f.steps[id(w)] = true
+	}
+	for _, w := range hintWords {
+		f.hints.words[id(w)] = true
+	}
+	return words
+}
+
+// flood says whether all that a line can say was said often, or is of no interest.
+func (f *follower) flood() bool {
+	if len(f.busy) > 0 || len(f.hits) == 0 {
+		return false
+	}
+	for _, h := range f.hits {
+		if s := f.special[h]; s != "" && (s != markProgress || f.wanting > 0) {
+			return false
+		}
+		for _, c := range f.byWord[h] {
+			if f.count[c] < maxHits {
+				return false
+			}
+		}
+	}
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			f.count[c]++
+		}
+	}
+	return true
+}
+
+// match returns the weightiest cause of a line, and notes facts.
+func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			if c.grade == unknown || c.frame || c.grade != fact && found != nil && !c.before(found) {
+				continue
+			}
+			v, ok := c.matches(body, f.shown)
+			switch {
+			case !ok:
+			case c.grade == fact:
+				f.note(c.id, v["v"])
+			default:
+				found, vals = c, v
+			}
+		}
+	}
+	if found != nil {
+		return found, vals
+	}
+	for _, h := range f.hits {
+		for _, c := range f.byWord[h] {
+			if c.grade != unknown {
+				continue
+			}
+			if v, ok := c.matches(body, f.shown); ok {
+				return c, v
+			}
+		}
+	}
+	return nil, nil
+}
+
+// shown says whether the logs have shown a fact.
+func (f *follower) shown(fact string) bool { return len(f.facts[fact]) > 0 }
+
+func (f *follower) note(name, value string) {
+	if f.facts[name] == nil {
+		f.facts[name] = map[string]bool{}
+	}
+	if len(f.facts[name]) < maxFacts {
+		f.facts[name][value] = true
+	}
+}
