@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -80,7 +81,7 @@ func ofExit(code string) *cause {
 func (c *cause) meant(vals map[string]string) *cause {
 	code := vals["code"]
 	if sig := vals["sig"]; sig != "" {
-		code = "-" + sig
+		code = "-" + cmp.Or(signals()[sig], sig)
 		vals["code"] = code
 	}
 	if c.id != exitOther.id || !strings.HasPrefix(code, "-") && number(code) <= 128 {
@@ -90,6 +91,12 @@ func (c *cause) meant(vals map[string]string) *cause {
 		vals["code"] = signalOf(code)
 	}
 	return c
+}
+
+// signals returns the numbers of the signals that end processes, by name.
+func signals() map[string]string {
+	return map[string]string{"SIGHUP": "1", "SIGINT": "2", "SIGILL": "4", "SIGABRT": "6", "SIGBUS": "7", "SIGFPE": "8",
+		"SIGKILL": "9", "SIGSEGV": "11", "SIGTERM": "15"}
 }
 
 // signalOf returns the number of the signal in an exit code.
@@ -119,7 +126,7 @@ var endCauses = []cause{
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
 			`^(?:\S+: line \d+: +\d+ )?Killed(?:\s|$)|` + // of a shell
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
-			`KILLED BY SIGNAL: 9\b|EXIT CODE: 9\b|exitcode: -9\) local_rank|exitCode: 137|Exit Code:|signal 9|` +
+			`KILLED BY SIGNAL: 9\b|EXIT CODE: 9\b|exitcode: -9\) local_rank: (?P<local>\d+)|exitCode: 137|Exit Code:|signal 9|` +
 			`exit status 137`),
 		says: exitKilled.says, do: exitKilled.do, need: exitKilled.need,
 	}, {
@@ -132,14 +139,16 @@ var endCauses = []cause{
 			"Bus error (core",
 		},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Bus error|` +
-			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: -7\)|Bus error`),
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|` +
+			`exitcode: -7\)(?: local_rank: (?P<local>\d+))?|Bus error`),
 		says: exitBus.says, do: exitBus.do, need: exitBus.need,
 	}, {
 		id: "log.crashed", grade: family, wraps: true,
 		words: []string{"exited on signal 11", "exitcode: -11)", "Segmentation fault", "Caught signal 11",
 			"Fatal Python error: ", "double free or corruption", "malloc(): ", "free(): invalid"},
 		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Segmentation|` +
-			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|exitcode: (?P<code>-?\d+)|` +
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|` +
+			`exitcode: (?P<code>-?\d+)\)?(?: local_rank: (?P<local>\d+))?|` +
 			`[Ss]ignal (?P<code>11)`),
 		not:  []string{"Bus error"},
 		says: "{who} crashed: a bug in native code, or libraries that do not fit together",
@@ -150,11 +159,12 @@ var endCauses = []cause{
 		words: []string{"Illegal instruction", "exited on signal 4", "Signal 4 (SIGILL)", "exitcode: -4)",
 			"KILLED BY SIGNAL: 4"},
 		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Illegal|` +
-			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited`),
+			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|local_rank: (?P<local>\d+)`),
 		says: exitIllegal.says, do: exitIllegal.do, need: exitIllegal.need,
 	}, {
 		id: "log.crashed", grade: ended,
 		words: []string{"terminate called", "Aborted (core", "*** Process received signal", "exitcode: -6)"},
+		form:  opt(`local_rank: (?P<local>\d+)`),
 		says:  "{who} ended by an error in native code",
 		need:  exitCrash.need,
 	}, {
@@ -166,10 +176,12 @@ var endCauses = []cause{
 		words: []string{"Exited with exit code ", "exited with code ", "EXIT CODE: ", "EXIT STRING: ", "KILLED BY SIGNAL: ",
 			"EXIT STATUS: ", "exited with status ",
 			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = ",
-			"killed by signal ", ": return code "},
+			"killed by signal ", ": return code ", ") FAILED (exitcode "},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: ` +
 			`Exited with exit code (?P<code>[1-9]\d*)|` +
-			`failed \(exitcode: (?P<code>[1-9]\d*)\)|EXIT (?:CODE|STATUS): (?P<code>-?[1-9]\d*)|` +
+			`failed \(exitcode: (?P<code>[1-9]\d*)\)(?: local_rank: (?P<local>\d+))?|` +
+			`process \d+ \(local_rank (?P<local>\d+)\) FAILED \(exitcode (?P<code>-?[1-9]\d*)\)|` +
+			`EXIT (?:CODE|STATUS): (?P<code>-?[1-9]\d*)|` +
 			`EXIT STRING: .*\(signal (?P<sig>\d+)\)|KILLED BY SIGNAL: (?P<sig>\d+)|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal (?P<sig>\d+)|` +
 			`exit status of rank (?P<rank>\d+): (?:killed by signal (?P<sig>\d+)|return code (?P<code>[1-9]\d*))|` +
