@@ -141,6 +141,40 @@ func behind(all []work) (verdict.Verdict, bool) {
 	}, true
 }
 
+var (
+	printOp    = regexp.MustCompile(`OpType=(\w+)`)
+	printSeq   = regexp.MustCompile(`SequenceNumber=(\d+)`)
+	printShape = regexp.MustCompile(`TensorShape=(\[[^\]]*\])`)
+)
+
+// compared adds how the calls of two ranks differ, by the fingerprints that torch prints of them.
+func compared(v map[string]string) bool {
+	both := func(form *regexp.Regexp) (a, b string) {
+		m, n := form.FindStringSubmatch(v["acoll"]), form.FindStringSubmatch(v["bcoll"])
+		if m == nil || n == nil || m[1] == n[1] {
+			return "", ""
+		}
+		return m[1], n[1]
+	}
+	n, m := both(printSeq)
+	if a, b := both(printOp); a != "" {
+		if n != "" {
+			a, b = a+" (number "+n+")", b+" (number "+m+")"
+		}
+		v["how"] = fmt.Sprintf("rank %s calls %s, rank %s %s", v["a"], a, v["b"], b)
+	} else if n != "" {
+		fewer, more, x, y := "a", "b", number(n), number(m)
+		if x > y {
+			fewer, more, x, y = more, fewer, y, x
+		}
+		v["how"] = fmt.Sprintf("rank %s has called %s fewer than rank %s (it is at number %d, the other one at %d)",
+			v[fewer], finding.Count(y-x, "collective"), v[more], x, y)
+	} else if a, b := both(printShape); a != "" {
+		v["how"] = fmt.Sprintf("the sizes are %s on rank %s and %s on rank %s", a, v["a"], b, v["b"])
+	}
+	return true
+}
+
 func ranksOf(all []work) []int { return finding.Map(all, func(w work) int { return w.rank }) }
 
 func quotes(all []work) []finding.Seen {

@@ -46,9 +46,23 @@ var torchCauses = []cause{
 		do:   "start the program with torchrun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
 	}, {
 		id: "log.torch-without-cuda", grade: decisive,
-		words: []string{"Distributed package doesn't have NCCL built in", "Torch not compiled with CUDA enabled"},
+		words: []string{"Torch not compiled with CUDA enabled"},
 		says:  "the torch of {who} was built without CUDA",
 		do:    "install a CUDA build of torch in that environment",
+	}, {
+		id: "log.backend-missing", grade: decisive, with: "os.without-nccl",
+		words: []string{"Distributed package doesn't have NCCL"},
+		says:  "the torch of {who} has no NCCL, since this system is {fact}, for which there is none",
+		do: "use Gloo: init_process_group(\"gloo\"), or its variable in the trainer (PL_TORCH_DISTRIBUTED_BACKEND=gloo); " +
+			"or run on Linux (on Windows: in WSL2)",
+		from: "torch distributed_c10d.py",
+	}, {
+		id: "log.backend-missing", grade: decisive, words: []string{"Distributed package doesn't have "},
+		form: re(`Distributed package doesn't have (?P<what>\w+)`),
+		says: "the torch of {who} was built without {what}",
+		do: "python -c 'import torch; print(torch.version.cuda, torch.distributed.is_nccl_available())': install a build " +
+			"of torch that has {what} (for NCCL one for CUDA, on Linux), or choose another backend",
+		from: "torch distributed_c10d.py",
 	}, {
 		id: "log.address-not-local", grade: family, words: []string{"Cannot assign requested address"},
 		form: opt(`bind to (?P<addr>[\w.-]+|\[[^\]]*\]):\d+`),
@@ -100,8 +114,10 @@ var torchCauses = []cause{
 			"Detected mismatch between collectives on ranks", "Received data size doesn't match expected size",
 			"Mismatched collective detected", "op.preamble.length <= op.nbytes",
 		},
-		form: opt(`ranks\. Rank (?P<a>\d+) is running collective: (?P<acoll>.*), but Rank (?P<b>\d+)`),
-		says: "the ranks do not call the same collective, or not with the same size[: rank {a} and rank {b} differ]",
+		form: opt(`ranks\. Rank (?P<a>\d+) is running collective: (?P<acoll>.*?),? but Rank (?P<b>\d+) ` +
+			`is running collective: (?P<bcoll>.*)`),
+		test: compared,
+		says: "the ranks do not call the same collective, or not with the same size[: rank {a} and rank {b} differ][; {how}]",
 		do: "compare what the named ranks call at this point; TORCH_DISTRIBUTED_DEBUG=DETAIL names the calls of all " +
 			"ranks",
 		from: "torch ProcessGroupWrapper",
@@ -139,6 +155,14 @@ var torchCauses = []cause{
 		says: "{who} did not reach the monitored barrier: it is slow, hangs or has ended",
 		do:   "look at the output and the stack of that rank",
 		need: []string{"the end of that rank's output", "its stack: py-spy dump --nonblocking --pid PID"},
+	}, {
+		id: "log.dns", grade: decisive, soft: true, words: []string{"cannot be retrieved (gai error: -"},
+		form: re(`\[c10d\] The IPv\d network addresses of \((?P<host>\[[\da-fA-F:.%\w]+\]), `),
+		says: "torch of {who} looks up {host} as a name: it takes an IPv6 address without brackets only",
+		do: "write the address of MASTER_ADDR or init_method without brackets; where a framework adds them, use a name " +
+			"that " +
+			"has that address",
+		from: "torch socket.cpp, getaddrinfo(3)",
 	}, {
 		id: "log.dns", grade: family, soft: true, words: []string{"cannot be retrieved (gai error: -"},
 		form: re(`\[c10d\] The IPv\d network addresses of \((?P<host>[^,()]*), .*gai error: -[1-48]`),
