@@ -64,7 +64,8 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, torchWaits, ncclCauses, hcclCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
+		torchCauses, fabricCauses, messageCauses, torchWaits, ncclCauses,
+		hcclCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
 		schedulerCauses, programCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,

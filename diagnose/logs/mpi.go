@@ -6,8 +6,10 @@ var mpiCauses = []cause{
 		id: "log.hostfile-slots", grade: decisive,
 		words: []string{"not enough slots available in the system", "More processes requested than permitted"},
 		says:  "the hosts have fewer slots than processes were asked for",
-		do:    "write HOST:N or slots=N for each host, N being its number of GPUs; or ask for fewer processes",
-		from:  "open-mpi/ompi",
+		do: "write HOST:N or slots=N for each host, N being how many processes it is to run (one for each GPU or core); " +
+			"or ask " +
+			"for fewer processes",
+		from: "open-mpi/ompi",
 	}, {
 		id: "log.ssh-failure", grade: decisive,
 		words: []string{"Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"},
@@ -188,9 +190,11 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.mpi-component", grade: decisive, quiet: true, soft: true,
 		words: []string{"A requested component was not found, or was unable to be opened"},
-		says:  "MPI or PMIx lacks a component that the environment asks for",
-		do: "look at the lines Framework and Component below: unset the variable that names it " +
-			"(PMIX_MCA_*, OMPI_MCA_*), or install it",
+		later: []string{"Host: ", "Framework: ", "Component: "},
+		more:  re(`^\s*(?:Host: +(?P<node>[A-Za-z][\w.-]*)|Framework: +(?P<frame>\w+)|Component: +(?P<name>\w+))\s*$`),
+		says:  "MPI or PMIx of {who} lacks a component that the environment asks for[: {name}, of the framework {frame}]",
+		do: "install that component on that host, or unset the variable that names it (PMIX_MCA_*, OMPI_MCA_*); the lines " +
+			"Framework and Component name it, and PMIX_MCA_psec=native goes without munge",
 		from: "open-mpi/ompi",
 	}, {
 		id: "log.mpi-map", grade: decisive,
@@ -264,10 +268,10 @@ var mpiCauses = []cause{
 		from: "libpsm2 opa_proto.c",
 	}, {
 		id: "log.mpi-fabric", grade: family,
-		words: []string{"OFI endpoint open failed", "OFI addrinfo() failed", "OFI fi_getinfo() fail", "OFI fi_fabric failed",
-			"OFI fi_domain failed", "ofi fabric is not available", "PSM2 can't open hfi unit", "PSM3 can't open nic unit",
-			"failed an OFI Libfabric library call", "fi_getinfo error: "},
-		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' adapters",
+		words: []string{"OFI addrinfo() failed", "OFI fi_getinfo() fail", "ofi fabric is not available", "fi_getinfo " +
+			"error: "},
+		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' " +
+			"adapters",
 		do:   "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it starts",
 		need: []string{"fi_info and FI_PROVIDER of each node"},
 	}, {
@@ -308,9 +312,17 @@ var mpiCauses = []cause{
 			"the versions of MPI and PMIx on all nodes", "a run with --mca plm_base_verbose 10"},
 	}, {
 		id: "log.mpi-abort", grade: ended,
-		words: []string{"MPI_ABORT was invoked on rank", "application called MPI_Abort", "*** An error occurred in MPI_"},
+		words: []string{"MPI_ABORT was invoked on rank", "application called MPI_Abort"},
 		form:  opt(`rank (?P<rank>\d+)|process (?P<rank>\d+)`),
 		says:  "{who} aborted the job",
 		need:  []string{"the output of that rank"},
+	}, {
+		id: "log.mpi-abort", grade: ended, words: []string{"*** An error occurred in "},
+		form:  re(`\*\*\* An error occurred in (?P<call>[\w:]+)`),
+		later: []string{"*** reported by process [", "*** MPI_ERR_"},
+		more:  re(`reported by process \[\d+,(?P<rank>\d+)\]|\*\*\* (?P<err>MPI_ERR_\w+): (?P<why>.*)`),
+		says:  "{who} aborted the job in {call}[: {err}, {why}]",
+		need:  []string{"the output of that rank", "the stack of that rank at this call (a core file, or a debugger)"},
+		from:  "open-mpi/ompi errhandler_predefined.c",
 	},
 }

@@ -52,7 +52,7 @@ var podCauses = []cause{
 			"as root",
 		from: "kubernetes kuberuntime_container.go",
 	}, {
-		id: "log.container-start", grade: decisive, words: []string{"StartError", "ContainerCannotRun"},
+		id: "log.container-start", grade: decisive, wraps: true, words: []string{"StartError", "ContainerCannotRun"},
 		form: re(podRow + `(?:StartError|ContainerCannotRun) |^\s*[Rr]eason: +(?:StartError|ContainerCannotRun)`),
 		says: "the container engine cannot start a container of a pod[, {pod}]",
 		do:   "kubectl describe pod has the reason: a program that the image lacks, a mount, or a device",

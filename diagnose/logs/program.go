@@ -216,11 +216,13 @@ var programCauses = []cause{
 	}, {
 		id: "log.nvls", grade: family, soft: true,
 		words: []string{"NVLink SHARP (NVLS)", "transport/nvls.cc"},
-		form:  re(`WARN`),
-		says:  "NCCL of {who} cannot use NVLink SHARP: the fabric manager, the driver, or a container without it",
-		do:    "set NCCL_NVLS_ENABLE=0 to go on; then compare the versions of driver and fabric manager on that node",
-		need:  []string{"systemctl status nvidia-fabricmanager and nvidia-smi of that node"},
-		from:  "NVIDIA/nccl nvls.cc",
+		form:  re(`WARN|^Failed to \w+ NVLink SHARP .*(?:CUDA )?error (?P<code>\d+)`),
+		not:   []string{"NCCL INFO"},
+		says: "NCCL of {who} cannot use NVLink SHARP[ (CUDA error {code})]: the fabric manager, the driver, or a " +
+			"container without it",
+		do:   "set NCCL_NVLS_ENABLE=0 to go on; then compare the versions of driver and fabric manager on that node",
+		need: []string{"systemctl status nvidia-fabricmanager and nvidia-smi of that node"},
+		from: "NVIDIA/nccl nvls.cc",
 	}, {
 		id: "log.cuda-build-mismatch", grade: decisive,
 		words: []string{"does not match the version torch was compiled with",

@@ -3,6 +3,15 @@ package logs
 // rdmaCauses are errors of InfiniBand, RoCE, EFA and UCX.
 var rdmaCauses = []cause{
 	{
+		id: "log.ib-device", grade: decisive, words: []string{"local catastrophic error", "IBV_EVENT_DEVICE_FATAL",
+			"async fatal event", "device fatal"},
+		form: re(`(?:async (?:fatal )?e(?:vent|rror)|NET/IB|IBV_EVENT).*(?:local catastrophic error|fatal)|DEVICE_FATAL`),
+		says: "an RDMA adapter of {where} reported a fatal error: it no longer works",
+		do: "look at dmesg of that node (mlx5_core: health, internal error); reset the adapter or reboot the node, update " +
+			"its " +
+			"firmware, and replace it if it happens again",
+		from: "Linux IB_EVENT_DEVICE_FATAL, NVIDIA/nccl net_ib.cc",
+	}, {
 		id: "log.ib-port-down", grade: decisive,
 		words: []string{"Got async event : ", "async fatal event", "Got async error"},
 		form:  re(`(?:port error|port_err|PORT_ERR|device fatal|fatal event on)`),
@@ -77,6 +86,19 @@ var rdmaCauses = []cause{
 		form: re(`(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),
 		says: "{who} had RDMA transfers flushed after another error",
 		need: []string{"the first completion error of all ranks"},
+	}, {
+		id: "log.rdma-completion", grade: open, words: []string{"retry count exceeded on "},
+		form:  re(`[Rr]etry count exceeded on (?P<dev>[\w:]+)/(?P<layer>RoCE|IB)`),
+		later: []string{" dgid "},
+		more:  re(`\bsgix (?P<gid>\d+) dgid (?:(?P<local>fe80:[\da-fA-F:]+)|(?P<dgid>[\da-fA-F:.]+))`),
+		says: "UCX of {who} got no answer to an RDMA transfer on {dev} ({layer})[ to {dgid}]: GID, link, switch, or the " +
+			"peer " +
+			"ended[; it uses GID {gid}, and the link-local address {local}]",
+		need: []string{"for RoCE: show_gids of both nodes, and a run with UCX_IB_GID_INDEX set to the GID of RoCE v2 with " +
+			"an " +
+			"IPv4 address", "link state and error counters of both ports (ibstat, ethtool -S): RoCE drops without PFC or ECN",
+			"the output of the peer: did it end before", "a run with UCX_TLS=tcp: does the rest work"},
+		from: "openucx/ucx ib_mlx5_log.c",
 	}, {
 		id: "log.rdma-completion", grade: open,
 		words: []string{"Got completion with error", "Got completion from peer", "transport retry count exceeded",

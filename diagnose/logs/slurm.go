@@ -63,6 +63,14 @@ var schedulerCauses = []cause{
 			"from a login node; a list of --cpu-bind must name CPUs of the step (--cpu-bind=none goes without)",
 		from: "slurm, task/affinity",
 	}, {
+		id: "log.slurm-launch", grade: decisive, words: []string{"error: execve(): "},
+		form: re(`execve\(\): (?P<file>\S+): (?P<why>Permission denied|Exec format error)`),
+		says: "Slurm cannot execute {file} on {where}: {why}",
+		do: "chmod +x {file}; it needs a first line such as #!/bin/bash, a file system that is not mounted noexec, and " +
+			"for a " +
+			"binary the CPU that it was built for. Or start it by its interpreter: srun bash {file}",
+		from: "slurm, slurmstepd",
+	}, {
 		id: "log.slurm-launch", grade: decisive,
 		words: []string{"slurmstepd: error: execve()", "Application launch failed: ", " launch failed: "},
 		form: re(`execve\(\): (?P<why>.+)|Application launch failed: (?P<why>.+)|task \d+ launch failed: (?P<why>.+)|` +
@@ -194,7 +202,7 @@ var schedulerCauses = []cause{
 		says: "the container engine cannot start the container on {where}",
 		do:   "look at the lines next to this one: the image's entrypoint, a mount, or NVIDIA's container toolkit",
 	}, {
-		id: "log.container-start", grade: family, quiet: true, words: []string{"running hook", "prestart hook"},
+		id: "log.container-start", grade: family, quiet: true, wraps: true, words: []string{"running hook", "prestart hook"},
 		form: re(`OCI runtime|containerd task|container process`),
 		not:  []string{"version mismatch", "nvidia-container-cli: "},
 		says: "the container engine of {where} cannot start the container: a hook fails, as of NVIDIA's container toolkit",

@@ -75,6 +75,13 @@ var startCauses = []cause{
 			"in a hostfile: Open MPI HOST slots=N, MPICH HOST:N",
 		from: "openssh, hydra, ORTE",
 	}, {
+		id: "log.hostfile-bad", grade: decisive, words: []string{"Could not resolve hostname "},
+		form: re(`ssh: Could not resolve hostname (?P<host>|[\w.-]*[ ;='"].*?): (?:[A-Z]|nodename)`),
+		says: "ssh gets no name of a host[, but a command: {host}]: the launcher has an empty name in its list of hosts",
+		do: "look for empty lines, and for variables that are not set, in the hosts file or the list of hosts of the " +
+			"launcher",
+		from: "openssh",
+	}, {
 		id: "log.fork-openmp", grade: decisive, words: []string{"already using GNU OpenMP"},
 		form: re(`fork\(\) called from a process already using GNU OpenMP`),
 		says: "{who} uses OpenMP and then makes workers by fork(); GNU's OpenMP (libgomp) ends these",

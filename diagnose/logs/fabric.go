@@ -1,0 +1,96 @@
+package logs
+
+const providerFix = "run fi_info in the job's environment, and choose a provider: FI_PROVIDER=tcp to see whether it " +
+	"starts"
+
+// fabricCauses are errors of MPI's and oneCCL's ways into the network: libfabric, PSM and Xe Link.
+var fabricCauses = []cause{
+	{
+		id: "log.mpi-fabric", grade: family, words: []string{" can't open hfi unit: "},
+		form: re(`(?:^|\s)(?:(?P<node>[A-Za-z][\w.-]*?)\.\d+)?PSM2? can't open hfi unit: -?\d+(?: \(err=(?P<err>\d+)\))?`),
+		says: "PSM2 of {who} cannot open its Omni-Path adapter[ (error {err})]: its link is down, the device file is " +
+			"missing " +
+			"or not permitted, or all its contexts are in use",
+		do: "on that node: is the link active (opainfo), is /dev/hfi1_0 there and open to the user, which other processes " +
+			"hold contexts (lsof /dev/hfi1*); leave the node out until it works. Where the nodes have no Omni-Path: " +
+			"FI_PROVIDER=tcp or verbs",
+		need: []string{"opainfo, and ls -l /dev/hfi1*, of that node", "dmesg | grep hfi1 of that node"},
+		from: "libpsm2 psm_context.c",
+	}, {
+		id: "log.mpi-fabric", grade: family, words: []string{" can't open nic unit: "},
+		form: re(`(?:^|\s)(?:(?P<node>[A-Za-z][\w.-]*?)\.\d+)?PSM3 can't open nic unit: -?\d+(?: \(err=(?P<err>\d+)\))?`),
+		says: "PSM3, the provider of libfabric that MPI of {who} chose, cannot open a network adapter[ (error {err})]: it " +
+			"does " +
+			"not fit that adapter, or the adapter's link is down",
+		do: "choose another provider on all nodes: FI_PROVIDER=tcp, verbs or ^psm3; where PSM3 is wanted, name its adapter " +
+			"(PSM3_NIC) and see ibv_devinfo",
+		need: []string{"fi_info, ibv_devinfo and FI_PROVIDER of each node"},
+		from: "libfabric prov/psm3 psm_context.c",
+	}, {
+		id: "log.mpi-fabric", grade: family, words: []string{"address vector", "OFI av insert", "OFI address vector"},
+		form: re(`MPI\w*_OFI_\w+\(\d+\)[.: ]*OFI (?P<call>get address vector map|av insert|address vector \w+) failed` +
+			`(?:.*:\w+:(?P<why>[^:)]+)\))?`),
+		says: "MPI of {who} cannot enter the addresses of the other ranks into libfabric ({call} failed[: {why}])",
+		do: "start with fewer nodes to see whether the size of the job is the limit; use one version of libfabric and of " +
+			"its " +
+			"provider (on AWS the EFA installer) on all nodes; FI_PROVIDER=tcp shows whether the rest works",
+		need: []string{"fi_info of each node, and the version of libfabric", "a run with FI_LOG_LEVEL=warn",
+			"the output of the ranks that are first in the log: did a peer end before"},
+		from: "pmodels/mpich ofi_init.c",
+	}, {
+		id: "log.mpi-fabric", grade: family, words: []string{": OFI "},
+		form: re(`MPI\w*_OFI_\w+\(\d+\)[.: ]*OFI (?P<call>[\w ]+?(?:\(\))?) failed(?:.*:\w+:(?P<why>[^:)]+)\))?`),
+		says: "MPI of {who} cannot open its network by libfabric ({call} failed[: {why}])",
+		do: "run fi_info in the job's environment: does it show the provider that MPI chose; on Slingshot (CXI) the " +
+			"launcher " +
+			"must give each job its VNI and service (SLINGSHOT_VNIS, SLINGSHOT_SVC_IDS). FI_PROVIDER=tcp shows whether the " +
+			"rest works",
+		need: []string{"fi_info and FI_PROVIDER of each node", "env | grep SLINGSHOT of a rank", "a run with " +
+			"FI_LOG_LEVEL=warn"},
+		from: "pmodels/mpich ofi_init.c",
+	}, {
+		id: "log.mpi-fabric", grade: family, words: []string{"OFI endpoint open failed", "OFI fi_fabric failed",
+			"OFI fi_domain failed"},
+		says: "MPI of {who} cannot open its network (libfabric): the provider is missing or does not fit the hosts' adapters",
+		do:   providerFix, need: []string{"fi_info and FI_PROVIDER of each node"},
+	}, {
+		id: "log.mpi-fabric", grade: family, soft: true, words: []string{"failed an OFI Libfabric library call"},
+		form: opt(`library call \((?P<call>\w+)\)`),
+		says: "Open MPI of {who} cannot use libfabric[ ({call} failed)]: its provider does not fit the hosts' adapters; " +
+			"some " +
+			"jobs go on without it",
+		do: "where the job does not go on: leave libfabric out (--mca mtl ^ofi --mca btl ^ofi), or choose a provider " +
+			"that fi_info shows (FI_PROVIDER)",
+		need: []string{"fi_info and FI_PROVIDER of that node"},
+		from: "open-mpi/ompi mtl_ofi_component.c",
+	}, {
+		id: "log.rdma-permission", grade: decisive, words: []string{"to modify UD QP to ", "to modify QP to INIT"},
+		form: re(`modify (?:UD )?QP to \w+(?: on (?P<dev>[\w:/]+))?: (?P<why>Operation not permitted|Permission denied)`),
+		says: "{who} may not set up a queue of the RDMA device[ {dev}] ({why})",
+		do: "the process lacks a right: CAP_NET_RAW in its container, or, with a kernel of 6.3 or newer, queue keys that " +
+			"only " +
+			"root may use (rdma system show: privileged-qkey). Another provider goes without: FI_PROVIDER=tcp or verbs",
+		from: "psm3 verbs_ep.c, Linux ib_core",
+	}, {
+		id: "log.oneccl", grade: family, wraps: true, words: []string{"|CCL_ERROR| atl_ofi"},
+		form: re(`CCL_ERROR\| atl_ofi\w*\.cpp:\d+ \w+: (?:can not open network providers|can't (?:find suitable|init) ` +
+			`provider(?: (?P<prov>[\w:;,]+))?|(?P<call>fi_\w+)\()`),
+		later: []string{", strerror: ", "can't init provider "},
+		more:  re(`, strerror: (?P<why>.+)|can't init provider (?P<prov>[\w:;,]+)`),
+		says:  "oneCCL of {who} cannot open a network by libfabric[: {prov}][ ({why})]",
+		do: "run fi_info in the job's environment; ulimit -l must say unlimited there; FI_PROVIDER=tcp shows whether the " +
+			"rest works, CCL_ATL_TRANSPORT=mpi goes by MPI",
+		need: []string{"fi_info of that node, as the job sees it", "ulimit -l as the job sees it",
+			"a run with CCL_LOG_LEVEL=info and FI_LOG_LEVEL=warn"},
+		from: "oneCCL atl_ofi.cpp",
+	}, {
+		id: "log.xe-link", grade: family, soft: true, quiet: true, words: []string{"port issue: {"},
+		form: re(`host: (?P<node>[\w.-]+), rank: (?P<rank>\d+), .*port issue: \{ status: (?P<state>\w+)` +
+			`(?:, details: (?P<why>[^}]*\S))? ?\}`),
+		says: "oneCCL finds Xe Link ports of the GPUs of {who} that do not work ({state}[: {why}])",
+		do: "on that node: xpu-smi discovery and xpu-smi health show the GPU and its ports; reset the GPUs or reboot, and " +
+			"replace the bridge or the GPU if it happens again. CCL_TOPO_FABRIC_VERTEX_CONNECTION_CHECK=0 goes on without",
+		need: []string{"xpu-smi topology -m and xpu-smi health of that node"},
+		from: "oneCCL topo_manager.cpp",
+	},
+}
