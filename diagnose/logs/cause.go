@@ -64,7 +64,7 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, fabricCauses, messageCauses, torchWaits, ncclCauses,
+		torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses, torchWaits, ncclCauses,
 		hcclCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
 		schedulerCauses, programCauses, batchCauses,

@@ -1,15 +1,5 @@
 package logs
 
-// rayNodeWords are how Ray's head reports that it has lost a node; rayNode names it.
-var rayNodeWords = []string{"RAY_NODE_REMOVED", "missed too many heartbeats", "RAYLET_MARKED_DEAD", "marked dead",
-	"mistakenly been marked as dead"}
-
-const rayNode = `and (?:address|ip): (?P<node>[\w.:-]+?)(?: and | has |\.?$)|` +
-	`"custom_fields":\{"ip":"(?P<node>[\w.:-]+)"`
-
-// rayClientWords are how Ray's client gives up.
-var rayClientWords = []string{"Ray Client connection timed out", "ray client connection timeout"}
-
 // joinedForm is how launchers count what has joined a start, with joinedWords.
 const joinedForm = `\b(?P<has>\d+)(?:/| of | out of )(?P<of>\d+) (?P<what>(?:node|worker|rank|process|pod|host)\w*) ` +
 	`(?:(?:are|is|have|has) )?(?P<state>alive|[Rr]eady|registered|joined|connected)`
@@ -26,6 +16,15 @@ const rootForm = `\[(?P<rank>\d+)\] is setting up NCCL communicator and ` +
 
 var rootNeed = []string{"the output of rank {root}: what it did then, and its stack (py-spy dump)",
 	"did it compile, load or prepare data longer than the timeout"}
+
+// storeLostWords are how torchrun's agent reports that it can no longer use the store of its rendezvous.
+var storeLostWords = []string{"failed to shutdown the rendezvous", "failed to send a keep-alive heartbeat to the"}
+
+var storeNeed = []string{
+	"on node 0: does a process listen on the port (ss -ltn)",
+	"on the other nodes: is the port reachable (nc -zv HOST PORT), and to which address the name resolves",
+	"the output of node 0",
+}
 
 // torchWaits are the ends of waits: the ranks that report them are not the ones at fault.
 var torchWaits = []cause{
@@ -92,22 +91,33 @@ var torchWaits = []cause{
 	}, {
 		id: "log.store-unreachable", grade: open, soft: true,
 		words: []string{
-			"client socket has timed out", "client socket has failed to connect", "RendezvousConnectionError",
+			"client socket has timed out", "client socket has failed to connect",
 			"failed to connect/validate to host", "failed to connect to any network address",
 			"connect() timed out", "Failed to connect to GCS", "Failed to connect to Redis",
-			"connection to redis", "The connection to the C10d store has failed", "Unable to connect to GCS",
+			"connection to redis", "Unable to connect to GCS",
 		},
 		form: opt(`connect to (?:\[::ffff:)?\(?(?P<host>[\w.-]+)\]?(?:, |:)(?P<port>\d+)|` +
 			`GCS at (?:address )?(?P<host>[\w.-]+):(?P<port>\d+)`),
 		not: []string{"errno: 97", "retrying (try="},
 		says: "{who} cannot connect to the store[ at {host} port {port}]: no store listens there, the address is " +
 			"another host's, or a firewall drops the connection",
-		need: []string{
-			"on node 0: does a process listen on the port (ss -ltn)",
-			"on the other nodes: is the port reachable (nc -zv HOST PORT), and to which address the name resolves",
-			"the output of node 0",
-		},
+		need: storeNeed,
 		from: "pytorch/pytorch#79388",
+	}, {
+		id: "log.store-unreachable", grade: open, soft: true, but: "store.lost",
+		words: []string{"RendezvousConnectionError", "The connection to the C10d store has failed"},
+		not:   storeLostWords,
+		says: "{who} cannot connect to the store: no store listens there, the address is another host's, or a firewall " +
+			"drops the connection",
+		need: storeNeed,
+		from: "torch c10d_rendezvous_backend.py",
+	}, {
+		id: "log.peer-lost", grade: cascade, soft: true, words: storeLostWords,
+		says: "the launcher (torchrun) of {who} lost the store, to which it had been connected: the node with the store " +
+			"ended first",
+		need: []string{"the output of the node that the rendezvous endpoint names, and of the other nodes: which ended " +
+			"first"},
+		from: "torch dynamic_rendezvous.py",
 	}, {
 		id: "log.collective-timeout", grade: waits,
 		words: []string{
@@ -186,20 +196,6 @@ var torchWaits = []cause{
 		need: []string{"does process 0 run, and listen at the coordinator's address: ss -ltnp there",
 			"is that port reachable from this host: nc -zv HOST PORT", "http_proxy and no_proxy of this host"},
 		from: "jax-ml/jax distributed.py",
-	}, {
-		id: "log.ray-node", grade: open, with: "raylet.sigterm", words: rayNodeWords, form: opt(rayNode),
-		says: "Ray's head has lost {who}, whose daemon (raylet) had received SIGTERM: ray stop, the end of its pod or job, " +
-			"or a preemption",
-		need: []string{"what ended it at that time: kubectl get events, sacct -j JOB, the console of the cloud",
-			"raylet.out of that node"},
-		from: "ray raylet/main.cc",
-	}, {
-		id: "log.ray-node", grade: open, words: []string{"[exit code=", "Ray subprocesses exited unexpectedly"},
-		form: re(`^\s*(?P<proc>\w+) \[exit code=(?P<code>-?[1-9]\d*)\]|exited unexpectedly`),
-		says: "a process of Ray[, {proc},] on {where} ended[ with exit code {code}], and Ray ended the others there",
-		need: []string{"raylet.err, raylet.out and gcs_server.err in /tmp/ray/session_latest/logs of that node",
-			"dmesg of that node: did the OOM killer end it"},
-		from: "ray scripts.py",
 	}, {
 		id: "log.ranks-missing", grade: waits, soft: true,
 		words: joinedWords,
@@ -302,6 +298,12 @@ var torchWaits = []cause{
 		id: "log.rendezvous-closed", grade: cascade, words: []string{"RendezvousClosedError", "RendezvousGracefulExit"},
 		says: "{who} found the rendezvous closed by another node",
 	}, {
+		id: exitOther.id, grade: exitOther.grade, words: []string{"ProcessExitedException: "},
+		form: re(`ProcessExitedException: process (?P<local>\d+) terminated with ` +
+			`(?:signal (?P<sig>SIG[A-Z]+)|exit code (?P<code>\d+))`),
+		says: exitOther.says, need: exitOther.need,
+		from: "torch multiprocessing/spawn.py",
+	}, {
 		id: "log.wrapper", grade: ended,
 		words: []string{
 			"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "Engine core initialization failed",
@@ -325,12 +327,28 @@ var torchWaits = []cause{
 			"nvidia-smi of each node: other processes, free memory, driver",
 		},
 	}, {
+		id: "log.peer-lost", grade: ended, words: []string{"heartbeat timeout. This indicates"},
+		form: re(`/job:(?P<job>\w+)/replica:\d+/task:(?P<ranks>\d+) heartbeat timeout`),
+		says: "{who} (its task number in {job}) sent no more heartbeats: it failed, was preempted, or its node or network " +
+			"did",
+		need: []string{"the output of that process and the kernel's log of its node", "was its machine preempted: the " +
+			"events " +
+			"of the scheduler or the cloud"},
+		from: "tensorflow coordination_service.cc",
+	}, {
+		id: "log.peer-lost", grade: ended, with: "torch.peer",
+		words: []string{"Connection closed by peer", "Connection reset by peer"},
+		form:  re(`gloo/transport/.*by peer`),
+		says:  "{who} lost the connection to rank {fact}, with which it exchanged data: rank {fact} ended or closed it first",
+		need:  []string{"the output of rank {fact}: its own error, or that it left before the others were done"},
+		from:  "pytorch/gloo pair.cc",
+	}, {
 		id: "log.peer-lost", grade: cascade,
 		words: []string{
 			"Connection reset by peer", "Connection closed by peer", "Connection closed by remote peer",
 			"ncclRemoteError", "remote process exited", "Broken pipe", "failed to recv, got 0 bytes",
 			"socketProgress: Connection closed", "Socket closed", "recv, socket is closed", "recv() failed",
-			"peer closed", "heartbeat timeout. This indicates", "JAX distributed service detected fatal errors",
+			"peer closed", "JAX distributed service detected fatal errors",
 			"Failed to send RPC to coordination service", "NCCL communicator was aborted",
 			"Some NCCL operations have failed or timed out",
 			"taking the entire process down", "another rank", "Remote host closed", "Failed to execute operation",

@@ -1,0 +1,69 @@
+package logs
+
+// rayNodeWords are how Ray's head reports that it has lost a node; rayNode names it.
+var rayNodeWords = []string{"RAY_NODE_REMOVED", "missed too many heartbeats", "RAYLET_MARKED_DEAD", "marked dead",
+	"mistakenly been marked as dead"}
+
+const rayNode = `and (?:address|ip): (?P<node>[\w.:-]+?)(?: and | has |\.?$)|` +
+	`"custom_fields":\{"ip":"(?P<node>[\w.:-]+)"`
+
+// rayClientWords are how Ray's client gives up.
+var rayClientWords = []string{"Ray Client connection timed out", "ray client connection timeout"}
+
+// rayCauses are ends of Ray's and Dask's workers and daemons.
+var rayCauses = []cause{
+	{
+		id: "log.ray-worker", grade: open, words: []string{"ActorDiedError: ", "RayActorError: ", "WorkerCrashedError: "},
+		form: re(`(?:ActorDiedError|RayActorError): The actor died unexpectedly|` +
+			`WorkerCrashedError: The worker died unexpectedly`),
+		later: []string{"class_name: ", "pid: ", "ip: ", "Worker exit type: "},
+		more: re(`^\s*(?:class_name: (?P<class>\w+)|pid: (?P<pid>\d+)|ip: (?P<node>[\d.]+)\s*$)|` +
+			`Worker exit type: (?P<type>\w+)(?: Worker exit detail: (?P<why>[^.]+))?`),
+		says: "the process of a worker of Ray[, {class},] on {where}[ (pid {pid})] ended[: {type}][, {why}]",
+		need: []string{"dmesg of that node: did the OOM killer end it, or did it crash",
+			"the worker's own output there: /tmp/ray/session_latest/logs/worker-*{pid}.err", "raylet.out of that node"},
+		from: "ray core_worker, gcs_actor_manager.cc",
+	}, {
+		id: "log.ray-node", grade: open, with: "raylet.starved", words: markedDead,
+		form: re(rayletEnds),
+		says: "Ray's head took {where} for dead, and its daemon (raylet) ended: it had sent heartbeats late ({fact} ms), " +
+			"so " +
+			"the node had too little CPU or memory for it",
+		need: []string{"load and free memory of that node at that time, and dmesg there",
+			"ray status: do the tasks ask for all CPUs of the node (leave some to the raylet)"},
+		from: "ray raylet/node_manager.cc",
+	}, {
+		id: "log.ray-node", grade: open, words: markedDead,
+		form: re(rayletEnds),
+		says: "Ray's head took {where} for dead, and its daemon (raylet) ended: its heartbeats did not arrive",
+		need: []string{"load and free memory of that node at that time, and dmesg there",
+			"the network between that node and the head", "gcs_server.out of the head"},
+		from: "ray raylet/node_manager.cc",
+	}, {
+		id: "log.ray-node", grade: open, with: "raylet.sigterm", words: rayNodeWords, form: opt(rayNode),
+		says: "Ray's head has lost {who}, whose daemon (raylet) had received SIGTERM: ray stop, the end of its pod or job, " +
+			"or a preemption",
+		need: []string{"what ended it at that time: kubectl get events, sacct -j JOB, the console of the cloud",
+			"raylet.out of that node"},
+		from: "ray raylet/main.cc",
+	}, {
+		id: "log.ray-node", grade: open, words: []string{"[exit code=", "Ray subprocesses exited unexpectedly"},
+		form: re(`^\s*(?P<proc>\w+) \[exit code=(?P<code>-?[1-9]\d*)\]|exited unexpectedly`),
+		says: "a process of Ray[, {proc},] on {where} ended[ with exit code {code}], and Ray ended the others there",
+		need: []string{"raylet.err, raylet.out and gcs_server.err in /tmp/ray/session_latest/logs of that node",
+			"dmesg of that node: did the OOM killer end it"},
+		from: "ray scripts.py",
+	}, {
+		id: "log.host-oom", grade: family, soft: true, words: []string{"% memory budget"},
+		form: re(`Worker(?: (?P<addr>\S+) \(pid=(?P<pid>\d+)\))? exceeded (?P<part>\d+)% memory budget`),
+		says: "Dask ends and restarts workers[, {addr}], since they use more than {part} % of their memory budget",
+		do: "give each worker more memory (--memory-limit), start fewer workers or threads a node, or make the tasks and " +
+			"partitions smaller",
+		need: []string{"the dashboard: the memory of each worker before", "--memory-limit and --nworkers of dask worker"},
+		from: "dask/distributed worker_memory.py",
+	},
+}
+
+var markedDead = []string{"node has beem marked as dead", "node has been marked as dead"}
+
+const rayletEnds = `\bThis node has bee[mn] marked as dead`

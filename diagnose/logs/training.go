@@ -1,0 +1,73 @@
+package logs
+
+import "strconv"
+
+// lowScale is a loss scale that was made smaller, down to one digit, after an overflow.
+const lowScale = `(?:loss scale: [\d.]+, reducing to|reducing loss scale to) (?P<v>(?:[1-8]|0)(?:\.\d+)?(?:e-\d+)?)\s*$`
+
+const (
+	overflowDo = "use bf16 in place of fp16, or a lower learning rate, longer warm-up and clipped gradients; look at " +
+		"the " +
+		"data of these steps, and start again from a checkpoint before the first overflow"
+)
+
+var overflowNeed = []string{"the log from the last good step on", "the norm of the gradients before the first overflow"}
+
+// trainingCauses are ends of trainings by their numbers, their checkpoints and their data.
+var trainingCauses = []cause{
+	{
+		id: "log.fp16-overflow", grade: decisive, words: []string{"loss scale already at minimum", "inimum loss scale " +
+			"reached",
+			"Loss scale is at its minimum"},
+		says: "the gradients of {who} overflow in fp16 at the smallest loss scale: the training diverges, or the range of " +
+			"fp16 is too small for it",
+		do: overflowDo, from: "DeepSpeed loss_scaler.py, fairseq fp16_optimizer.py",
+	}, {
+		id: "log.fp16-overflow", grade: family, quiet: true, with: "fp16.scale-low",
+		words: []string{"Attempted loss scale: ", "reducing loss scale to "},
+		form:  re(lowScale),
+		test: func(v map[string]string) bool {
+			scale, err := strconv.ParseFloat(v["v"], 64)
+			return err == nil && scale <= 4
+		},
+		says: "the gradients of {who} overflow in fp16 step after step, and the loss scale is down to {v}: the training " +
+			"diverges, or the range of fp16 is too small for it; it ends at the smallest scale",
+		do: overflowDo, need: overflowNeed, from: "DeepSpeed loss_scaler.py, apex scaler.py",
+	}, {
+		id: "log.checkpoint-sizes", grade: decisive, words: []string{"checkpoint being loaded used a "},
+		form: re(`checkpoint being loaded used a (?P<what>\w+) world size of (?P<has>\d+) but the current world size is ` +
+			`(?P<want>\d+)`),
+		says: "the checkpoint was written by {has} ranks ({what}), and {want} are to load it: its optimizer states cannot " +
+			"be " +
+			"divided anew",
+		do: "start with {has} ranks as before, or load it without the optimizer's states " +
+			"(load_optimizer_states=False), or convert it to a universal checkpoint (ds_to_universal.py)",
+		from: "DeepSpeed runtime/zero",
+	}, {
+		id: "log.checkpoint-sizes", grade: decisive, words: []string{" value from checkpoint ("},
+		form: re(`(?P<what>\w*(?:parallel|world)_size) value from checkpoint \((?P<has>\w+)\) is not equal to the input ` +
+			`argument value \((?P<want>\w+)\)`),
+		says: "the checkpoint was written with {what} {has}, and the job that loads it has {want}",
+		do:   "start with {what} {has}, or convert the checkpoint (Megatron: tools/checkpoint/convert.py, or torch_dist)",
+		from: "Megatron checkpointing.py",
+	}, {
+		id: "log.disk-full", grade: family, words: []string{"PytorchStreamWriter failed writing", "] . unexpected pos "},
+		form: re(`PytorchStreamWriter failed writing (?P<file>file \S+?|\w[\w ]*?)(?:: (?P<why>.*))?$|` +
+			`unexpected pos \d+ vs \d+`),
+		says: "{who} cannot write a file (torch.save)[: {why}]: as a rule the disk or the quota of that folder is full",
+		do: "df -h and df -i of the output folder, and quota -s; free space, save fewer checkpoints (save_total_limit), or " +
+			"write to another folder",
+		need: []string{"df -h, df -i and quota -s of the output folder on that node"},
+		from: "torch caffe2/serialize/inline_container.cc",
+	}, {
+		id: "log.ulimit-nofile", grade: family, words: []string{"items of ancdata"},
+		form: re(`received \d+ items of ancdata`),
+		says: "{who} got no file descriptor from another process: its limit of open files is reached, as a rule, since " +
+			"torch " +
+			"passes each tensor of a DataLoader worker by one",
+		do: "raise it in the job's script: ulimit -n $(ulimit -Hn); or torch.multiprocessing.set_sharing_strategy(" +
+			"\"file_system\"), or fewer workers",
+		need: []string{"ulimit -n as the job sees it", "did a DataLoader worker end before"},
+		from: "CPython multiprocessing/reduction.py",
+	},
+}
