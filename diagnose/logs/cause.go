@@ -42,7 +42,7 @@ type cause struct {
 	words []string                     // one of them is in the line
 	form  form                         // and this matches; its groups are for says
 	not   []string                     // none of these is in the line
-	with  string                       // a fact that the log has shown before; its value is {fact}
+	with  string                       // a fact that the log has shown before; {fact} is its value where it has one only
 	but   string                       // a fact that it does not show, before or after
 	test  func(map[string]string) bool // and these values of the form
 	soft  bool                         // one sign of progress after it, and it is no failure

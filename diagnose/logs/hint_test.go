@@ -72,6 +72,23 @@ func TestWhoIsNamed(t *testing.T) {
 		{"[red-3:4711:0:4720] Caught signal 11 (Segmentation fault)\n 0  /lib/libucs.so.0(ucs_handle_error+0x2) [0x1]\n" +
 			" 1  /lib/libnccl.so.2(ncclProxyService+0x70) [0x7f3]\n", "crashed in libnccl (function ncclProxyService)"},
 		{"NET/IB : Got completion from peer 10.5.0.34<339> with error 5, opcode 0\n", "the peer 10.5.0.34"},
+		{"failed (exitcode: -9) local_rank: 3 (pid: 4711) of binary: python\n", "local rank 3 was killed"},
+		{"Abort(1) on node 7 (rank 7 in comm 0): Fatal error in PMPI_Init: Other MPI error, error stack:\n" +
+			"MPIDI_OFI_mpi_init_hook(1): OFI get address vector map failed\n", "MPI of rank 7"},
+		{"The node with node id: a and ip: 10.1.2.3 has been marked dead because the detector has missed too many\n" +
+			"The node with node id: b and ip: 10.1.2.4 has been marked dead because the detector has missed too many\n",
+			"nodes 10.1.2.3, 10.1.2.4"},
+		{"Last heartbeat was sent 900 ms ago\nLast heartbeat was sent 1900 ms ago\nThis node has been marked as dead.\n",
+			"it had sent heartbeats late, so"},
+		{"  Local host:        red-3\n  Application name:  ./build\n  Error:             Permission denied\n",
+			"./build on node red-3: Permission denied"},
+		{"Task /job:jax_worker/replica:0/task:37 heartbeat timeout. This indicates that\n", "rank 37"},
+		{"Detected mismatch between collectives on ranks. Rank 0 is running collective: CollectiveFingerPrint(" +
+			"SequenceNumber=5, OpType=ALLREDUCE), but Rank 1 is running collective: CollectiveFingerPrint(" +
+			"SequenceNumber=8, OpType=ALLREDUCE)\n", "rank 0 has called 3 collectives fewer than rank 1"},
+		{"Detected mismatch between collectives on ranks. Rank 0 is running collective: CollectiveFingerPrint(" +
+			"SequenceNumber=5, OpType=ALLREDUCE), but Rank 1 is running collective: CollectiveFingerPrint(" +
+			"SequenceNumber=5, OpType=BARRIER)\n", "rank 0 calls ALLREDUCE, rank 1 BARRIER"},
 	} {
 		r := readText(t, c.log)
 		said := ""

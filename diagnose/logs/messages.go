@@ -19,7 +19,7 @@ var messageCauses = []cause{
 			"another message than the one expected",
 		do: truncatedDo, need: truncatedNeed, from: "MPI standard, MPI_ERR_TRUNCATE",
 	}, {
-		id: "log.worlds-of-one", grade: family,
+		id: "log.worlds-of-one", grade: family, soft: true,
 		words: []string{"or more process", "or more MPI ", "or more ranks", "or more tasks", "must be run ", "must be " +
 			"used with ",
 			"must be started with ", "must be executed with ", "must run on ", "needs at least ", "at least two "},
@@ -33,7 +33,7 @@ var messageCauses = []cause{
 	}, {
 		id: "log.not-executable", grade: family, with: "mpi.application", words: []string{"Error:    "},
 		form: re(`^\s*Error: {4,}(?P<why>[A-Z].*)`),
-		says: "mpirun cannot execute {fact} on {where}: {why}",
+		says: "mpirun cannot execute the program[ {fact}] on {where}: {why}",
 		do: "give mpirun the path of the program: it must be a file, with the right to execute it (chmod +x), on each " +
 			"host, " +
 			"on a file system that is not mounted noexec, and built for its CPU",

@@ -26,7 +26,7 @@ var rayCauses = []cause{
 	}, {
 		id: "log.ray-node", grade: open, with: "raylet.starved", words: markedDead,
 		form: re(rayletEnds),
-		says: "Ray's head took {where} for dead, and its daemon (raylet) ended: it had sent heartbeats late ({fact} ms), " +
+		says: "Ray's head took {where} for dead, and its daemon (raylet) ended: it had sent heartbeats late[ ({fact} ms)], " +
 			"so " +
 			"the node had too little CPU or memory for it",
 		need: []string{"load and free memory of that node at that time, and dmesg there",

@@ -120,3 +120,23 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestYearOfALog: times without a year get it from another time in the log.
+func TestYearOfALog(t *testing.T) {
+	const line = "E0203 04:05:06.7 4711 a.cc:1] Memory access fault by GPU node-2 on address 0x1. Reason: Page not present.\n"
+	for _, c := range []struct {
+		other string
+		year  int
+	}{
+		{"*** Aborted at 1500432842 (unix time) try \"date -d @1500432842\" if you are using GNU date ***", 2017},
+		{"[1548000000.101010] [red-3:4711 :0] ucp_context.c:1 UCX  INFO  x", 2019},
+		{"Rank 3 [Thu Feb  3 04:00:00 2022] [red-3] starts", 2022},
+		{"2023:02:03-04:05:06:( 4711) |CCL_INFO| x", 2023},
+		{"2024-02-03 04:00:00 starts", 2024},
+	} {
+		r := readText(t, line+c.other+"\n")
+		if r.First == nil || r.First.Time.Year() != c.year {
+			t.Errorf("%q: first %+v; want the year %d", c.other, r.First, c.year)
+		}
+	}
+}

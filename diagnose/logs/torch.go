@@ -52,7 +52,7 @@ var torchCauses = []cause{
 	}, {
 		id: "log.backend-missing", grade: decisive, with: "os.without-nccl",
 		words: []string{"Distributed package doesn't have NCCL"},
-		says:  "the torch of {who} has no NCCL, since this system is {fact}, for which there is none",
+		says:  "the torch of {who} has no NCCL, since there is none for this system[, {fact}]",
 		do: "use Gloo: init_process_group(\"gloo\"), or its variable in the trainer (PL_TORCH_DISTRIBUTED_BACKEND=gloo); " +
 			"or run on Linux (on Windows: in WSL2)",
 		from: "torch distributed_c10d.py",

@@ -339,8 +339,8 @@ var torchWaits = []cause{
 		id: "log.peer-lost", grade: ended, with: "torch.peer",
 		words: []string{"Connection closed by peer", "Connection reset by peer"},
 		form:  re(`gloo/transport/.*by peer`),
-		says:  "{who} lost the connection to rank {fact}, with which it exchanged data: rank {fact} ended or closed it first",
-		need:  []string{"the output of rank {fact}: its own error, or that it left before the others were done"},
+		says:  "{who} lost the connection to another rank[, rank {fact}], with which it exchanged data: that one ended first",
+		need:  []string{"the output of that rank: its own error, or that it left before the others were done"},
 		from:  "pytorch/gloo pair.cc",
 	}, {
 		id: "log.peer-lost", grade: cascade,
