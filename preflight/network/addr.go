@@ -74,6 +74,13 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 		}
 	}
 	switch {
+	case n.HostErr != "" && filesUnread(in.Node.System):
+		return finding.Warnf("nsswitch.conf does not read /etc/hosts, and this node's host name %s does not resolve",
+			n.Hostname).
+			See("/etc/nsswitch.conf", "hosts: %s", strings.Join(n.System.Resolver.Services, " ")).
+			See("getaddrinfo "+n.Hostname, "%s", n.HostErr).
+			Breaking("no name in /etc/hosts has an address here, such as another node's").
+			Do("hosts: files dns   # in /etc/nsswitch.conf")
 	case n.HostErr != "":
 		return finding.Warnf("this node's host name %s does not resolve", n.Hostname).
 			See("getaddrinfo "+n.Hostname, "%s", n.HostErr).

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"launch/fabric"
 	"launch/internal/launcher"
 	"launch/internal/setting"
 	"launch/preflight"
@@ -57,6 +58,13 @@ func TestHostResolves(t *testing.T) {
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", checktest.Four()), "skip ")
 	f := checktest.Verdict(t, Checks(), "host.resolves", unknown)
 	checktest.Wants(t, f, "warn node5 does not resolve")
+	for services, want := range map[string]string{"dns": "warn nsswitch.conf does not read /etc/hosts",
+		"files dns": "warn node5 does not resolve", "resolve": "warn node5 does not resolve"} {
+		unlisted := checktest.Four()
+		unlisted.Node.HostErr, unlisted.Node.System.Resolver.Services = "no such host", strings.Fields(services)
+		unlisted.Node.System.Hosts = []fabric.HostsLine{{Addr: netip.MustParseAddr("10.0.0.4")}}
+		checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", unlisted), want)
+	}
 	unread := checktest.Four()
 	unread.Stat = func(string) (fs.FileMode, error) { return 0, fs.ErrPermission }
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "host.resolves", unread), "warn cannot read /etc/hosts")

@@ -87,6 +87,13 @@ func serversFirst(in preflight.Input) bool {
 	return servers >= 0 && servers < files
 }
 
+// filesUnread reports whether no service of nsswitch.conf reads /etc/hosts, which has a name that the job needs.
+// systemd's reads it too.
+func filesUnread(s fabric.System) bool {
+	reads := func(service string) bool { return service == "files" || service == "resolve" || service == "compat" }
+	return len(s.Resolver.Services) > 0 && !slices.ContainsFunc(s.Resolver.Services, reads) && len(s.Hosts) > 0
+}
+
 // surveys asks for all names at the same time.
 func surveys(ctx context.Context, in preflight.Input, names []string) [][]dns.Said {
 	return each(names, func(name string) []dns.Said { return in.Servers(ctx, name) })
