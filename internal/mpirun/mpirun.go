@@ -61,6 +61,8 @@ type Run struct {
 	Exports  []string `json:"exports,omitempty"` // -x NAME=VALUE of PATH and LD_LIBRARY_PATH
 	Programs []string `json:"programs,omitempty"`
 	Dir      string   `json:"dir,omitempty"` // the working directory of the programs
+	// Searched are directories, separated by spaces, in which Open MPI finds a program that PATH does not have.
+	Searched string `json:"searched,omitempty"`
 
 	Interfaces Interfaces `json:"interfaces,omitzero"`
 	CallName   string     `json:"call_name,omitempty"` // Hydra's daemons call mpiexec by this name; "": by its addresses
@@ -179,6 +181,10 @@ func (r *reader) programs() {
 	if r.hydra() {
 		r.run.Forward = true
 		return
+	}
+	r.run.Searched = "."
+	if dirs, ok := r.option("path"); ok {
+		r.run.Searched = strings.ReplaceAll(dirs, ":", " ") + " ."
 	}
 	for _, o := range l.Options {
 		name, _, set := strings.Cut(o.Value, "=")

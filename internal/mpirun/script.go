@@ -46,6 +46,9 @@ func (run Run) Script(a Ask) string {
 	if run.Dir != "" {
 		add(`if cd %s 2>/dev/null; then say dir yes; else cd "$HOME" 2>/dev/null; fi`, quote(run.Dir))
 	}
+	if run.Searched != "" {
+		add("launch_dirs=%s", quote(run.Searched))
+	}
 	for _, p := range run.Programs {
 		add("launch_program %s", quote(p))
 	}
@@ -124,7 +127,10 @@ launch_daemon() {
 }
 launch_program() {
 	p=$1
-	case $p in */*) ;; *) p=` + "`command -v \"$p\" 2>/dev/null`" + `;; esac
+	case $p in */*) ;; *)
+		p=` + "`command -v \"$p\" 2>/dev/null`" + `
+		for d in $launch_dirs; do [ -n "$p" ] || [ ! -f "$d/$1" ] || p=$d/$1; done;;
+	esac
 	if [ ! -e "$p" ]; then say program "$1	missing"; return; fi
 	if [ ! -f "$p" ] || [ ! -x "$p" ]; then say program "$1	denied	$p"; return; fi
 	all=` + "`within ldd \"$p\" 2>/dev/null`" + `

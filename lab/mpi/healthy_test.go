@@ -190,6 +190,14 @@ func healthyLines() []start {
 			tr.flags(map[bool]string{true: "-wdir", false: "--wdir"}[tr.MPI.mpich()], Job)
 			tr.program("./world")
 		}},
+		{name: "a bare name in the working directory", only: openMPI, short: "Open MPI 4.1", set: func(tr *trial) {
+			tr.flags("--wdir", Job)
+			tr.program("world")
+		}},
+		{name: "a bare name in the directory of --path", only: openMPI[:1], set: func(tr *trial) {
+			tr.flags("--path", Job)
+			tr.program("world")
+		}},
 		{name: "a program after env", set: func(tr *trial) { tr.program("env", "A=b", Job+"/world") }},
 		{name: "a program in a shell line", set: func(tr *trial) {
 			tr.program("bash", "-c", "ulimit -c 0; exec "+Job+"/world")

@@ -70,14 +70,24 @@ func (tr *trial) runUntil(ctx context.Context, side string) outcome {
 	cmd.Env = append(cmd.Env, tr.env...)
 	said := &netns.Output{}
 	cmd.Stdout, cmd.Stderr = said, said
+	read := func() {}
 	if tr.tty {
 		person, programs := pty.Open(tr.t)
-		go func() { _, _ = io.Copy(said, person) }()
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = io.Copy(said, person) }()
+		read = func() { // the last words are still in the terminal
+			_ = programs.Close()
+			select {
+			case <-done:
+			case <-time.After(grace):
+			}
+		}
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = programs, programs, programs
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	}
 	began := time.Now()
 	err := cmd.Run()
+	read()
 	o := outcome{Seconds: time.Since(began).Seconds(), Cut: ctx.Err() != nil, Exit: cmd.ProcessState.ExitCode()}
 	if err != nil && !o.Cut && !errors.As(err, new(*exec.ExitError)) && !errors.Is(err, exec.ErrWaitDelay) {
 		tr.t.Fatal(err)

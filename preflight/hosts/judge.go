@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"launch/internal/finding"
@@ -20,13 +21,28 @@ func (j *judge) line() {
 		j.add("mpi.slots", "", finding.Failf("the hostfile %s has the line ends of Windows", name).
 			Breaking("Open MPI stops with a parse error, and calls it an internal one").Do("sed -i 's/\\r$//' %s", name))
 	}
-	slots, known := j.Run.Slots()
+	slots, known := j.slots()
 	if known && j.Run.Strict && j.Run.NP > slots {
 		j.add("mpi.slots", "", finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
 			finding.Count(slots, "slot"), j.Run.Source).
 			Breaking("mpirun refuses to start").
 			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, j.Run.Source))
 	}
+}
+
+// slots returns how many slots the hosts have; ok: it is known of each. One without a number has at most as many as its
+// shell has processors.
+func (j *judge) slots() (n int, ok bool) {
+	run := j.Run
+	run.Hosts = slices.Clone(run.Hosts)
+	for i, h := range run.Hosts {
+		for _, a := range j.Answers {
+			if h.Slots == 0 && a.Name == h.Name && a.Whole {
+				run.Hosts[i].Slots = a.Facts.Cores
+			}
+		}
+	}
+	return run.Slots()
 }
 
 // loginRule is what an agent's last words mean.

@@ -69,10 +69,12 @@ type asked struct {
 // checkHosts asks the hosts of an mpirun line, where there are others than this one.
 func (s *Start) checkHosts(ctx context.Context) error {
 	if !s.asksHosts() {
+		s.judgeLine()
 		return nil
 	}
 	local := s.localHosts(ctx)
 	if !slices.Contains(local, false) {
+		s.judgeLine()
 		return nil
 	}
 	if i := slices.Index(local, true); i > 0 && s.Job.Line.HeadFirst() {
@@ -103,6 +105,18 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	}
 	s.addChecked(c)
 	return nil
+}
+
+// judgeLine says what the line itself shows, where no host is asked: hosts that launch does not read, too few slots.
+func (s *Start) judgeLine() {
+	o := s.Opt
+	if s.Job.MPI == "" || o.DryRun || o.Local || s.Machine != nil || slices.Contains(o.Skip, hosts.Asked) {
+		return
+	}
+	v := hosts.Judge(s.judged(asked{}))
+	s.Hosts = slices.DeleteFunc(v.Report, func(f finding.Finding) bool {
+		return f.Status != finding.Warn && f.Status != finding.Fail
+	})
 }
 
 // toFront makes the element at i the first one.
@@ -173,12 +187,15 @@ func (s *Start) hostsVerdict(context.Context) error {
 // judged returns what the hosts are judged by.
 func (s *Start) judged(a asked) hosts.Input {
 	o := s.Opt
-	in := hosts.Input{Run: s.Mpirun, MPI: s.Job.MPI, Agent: s.Mpirun.Agent.Argv[0], Head: a.head, Answers: a.answers,
+	in := hosts.Input{Run: s.Mpirun, MPI: s.Job.MPI, Head: a.head, Answers: a.answers,
 		Drift:    time.Duration(threshold.Of(o.Thresholds, "peer.clock") * float64(time.Second)),
 		WarnOnly: o.WarnOnly,
 		Left: func(id string) bool {
 			return slices.Contains(o.Skip, id) || len(o.Only) > 0 && !slices.Contains(o.Only, id)
 		}}
+	if argv := s.Mpirun.Agent.Argv; len(argv) > 0 {
+		in.Agent = argv[0]
+	}
 	for line := range strings.Lines(readFiles(s.root(), []string{"/etc/hosts"})["/etc/hosts"]) {
 		line, _, _ = strings.Cut(line, "#")
 		if f := strings.Fields(line); len(f) > 1 {
