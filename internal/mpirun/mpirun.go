@@ -60,7 +60,8 @@ type Run struct {
 	Forward  bool     `json:"forward,omitempty"`
 	Exports  []string `json:"exports,omitempty"` // -x NAME=VALUE of PATH and LD_LIBRARY_PATH
 	Programs []string `json:"programs,omitempty"`
-	Dir      string   `json:"dir,omitempty"` // the working directory of the programs
+	Scripts  []string `json:"scripts,omitempty"` // that an interpreter among the programs reads
+	Dir      string   `json:"dir,omitempty"`     // the working directory of the programs
 	// Searched are directories, separated by spaces, in which Open MPI finds a program that PATH does not have.
 	Searched string `json:"searched,omitempty"`
 
@@ -174,8 +175,12 @@ func (r *reader) programs() {
 		if at < end && l.Argv[at] == "--" {
 			at++
 		}
-		if at < end && !slices.Contains(r.run.Programs, l.Argv[at]) {
-			r.run.Programs = append(r.run.Programs, l.Argv[at])
+		program, script := unwrap(l.Argv[min(at, end):end])
+		if program != "" && !slices.Contains(r.run.Programs, program) {
+			r.run.Programs = append(r.run.Programs, program)
+		}
+		if script != "" && !slices.Contains(r.run.Scripts, script) {
+			r.run.Scripts = append(r.run.Scripts, script)
 		}
 	}
 	if r.hydra() {
@@ -197,6 +202,37 @@ func (r *reader) programs() {
 			r.run.Exports = append(r.run.Exports, name+"="+v)
 		}
 	}
+}
+
+// switches are options of Python without a value.
+var switches = []string{"-u", "-B", "-E", "-I", "-O", "-OO", "-s", "-S"}
+
+// unwrap returns the program of a command and the script that it reads, if it is an interpreter. After env it is the
+// program that env starts.
+func unwrap(words []string) (program, script string) {
+	i := 0
+	if len(words) > 0 && path.Base(words[0]) == "env" {
+		for i = 1; i < len(words) && strings.Contains(words[i], "="); i++ {
+		}
+		if i == len(words) || strings.HasPrefix(words[i], "-") {
+			i = 0
+		}
+	}
+	if i >= len(words) {
+		return "", ""
+	}
+	program, words = words[i], words[i+1:]
+	name := path.Base(program)
+	if python := strings.HasPrefix(name, "python"); !python && name != "sh" && name != "bash" {
+		return program, ""
+	}
+	for len(words) > 0 && slices.Contains(switches, words[0]) {
+		words = words[1:]
+	}
+	if len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+		script = words[0]
+	}
+	return program, script
 }
 
 // way finds how the daemons call mpirun back.

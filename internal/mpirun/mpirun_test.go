@@ -204,3 +204,17 @@ func TestProcs(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInterpreterReadsAScript(t *testing.T) {
+	for _, tt := range []struct{ line, program, script string }{
+		{"./world 3", "./world", ""}, {"python3 train.py --lr 1", "python3", "train.py"},
+		{"/opt/bin/python3.12 -u -B job/t.py", "/opt/bin/python3.12", "job/t.py"}, {"python -m pkg.mod", "python", ""},
+		{"python -c print(1)", "python", ""}, {"bash run.sh", "bash", "run.sh"}, {"bash -c ./world", "bash", ""},
+		{"env A=b C= ./world", "./world", ""}, {"env A=b python3 t.py", "python3", "t.py"}, {"env -i ./world", "env", ""},
+		{"env A=b", "env", ""}, {"", "", ""}, {"python3", "python3", ""},
+	} {
+		if p, s := unwrap(strings.Fields(tt.line)); p != tt.program || s != tt.script {
+			t.Errorf("%q: %q %q, want %q %q", tt.line, p, s, tt.program, tt.script)
+		}
+	}
+}

@@ -52,6 +52,9 @@ func (run Run) Script(a Ask) string {
 	for _, p := range run.Programs {
 		add("launch_program %s", quote(p))
 	}
+	for _, p := range run.Scripts {
+		add("launch_script %s", quote(p))
+	}
 	if len(a.Calls) > 0 {
 		add("wait")
 	}
@@ -142,6 +145,11 @@ launch_program() {
 	esac
 	launch_hash "$p"
 	words "program	$1	found	$p	$h	$mpi" $lost
+}
+launch_script() {
+	if [ ! -f "$1" ]; then say program "$1	missing"; return; fi
+	launch_hash "$1"
+	words "program	$1	found	$1	$h	"
 }
 launch_call() {
 	host=$1 port=$2

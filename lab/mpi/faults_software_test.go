@@ -54,6 +54,15 @@ func softwareFaults() []fault {
 			says:   []string{"world"},
 		},
 		{
+			name: "no script for the interpreter", short: "Open MPI 4.1",
+			inject: func(tr *trial) {
+				tr.all("printf 'exec " + Job + "/world\\n' >" + Job + "/run.sh")
+				tr.Hosts[sick].Sh("rm " + Job + "/run.sh")
+				tr.line = append(tr.line[:len(tr.line)-1], "env", "A=b", "sh", Job+"/run.sh")
+			},
+			says: []string{"run.sh"},
+		},
+		{
 			name:   "a program that may not be executed",
 			inject: func(tr *trial) { tr.Hosts[sick].Sh("chmod 644 " + Job + "/world") },
 			says:   []string{"world"},
