@@ -15,7 +15,9 @@ import (
 // line judges what the line asks, before any host is asked.
 func (j *judge) line() {
 	for _, why := range j.Run.Unclear {
-		j.add(Asked, "", finding.Warnf("%s", why).Do("name the hosts by --host or --hostfile, so that launch can ask them"))
+		j.add(Asked, "", finding.Warnf("%s", why).
+			Breaking("launch asks no host about which it does not know").
+			Do("name the hosts by --host or --hostfile, or silence this: --skip %s", Asked))
 	}
 	if name := j.Run.Returns; name != "" {
 		j.add("mpi.slots", "", finding.Failf("the hostfile %s has the line ends of Windows", name).
