@@ -44,7 +44,7 @@ func TestARefusedLauncherNamesTheLineToType(t *testing.T) {
 	for line, want := range map[string]string{
 		"deepspeed --num_gpus 2 t.py -x": "launch --nnodes 2 --store h torchrun --nproc-per-node 2 t.py -x" + program,
 		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py"://
-		"launch --nnodes 2 --store h torchrun --nproc-per-node 8 t.py" + program,
+		"launch --nnodes 2 --store h torchrun --nproc-per-node 2 t.py" + program,
 		"horovodrun -np 2 python t.py": "launch mpirun -np 2 python t.py   # once, on the head node",
 	} {
 		if bad := refused(t, two(line), 78, "launch runs the command on each node, but "); bad.Fix != want {

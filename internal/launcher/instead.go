@@ -107,7 +107,8 @@ func (l Line) insteadServer() []string {
 			break
 		}
 		if w == "--model" && i+1 < len(words) {
-			model, words = words[i+1], slices.Delete(words, i, i+2)
+			model = words[i+1]
+			words = slices.Delete(words, i, i+2)
 			break
 		}
 	}
@@ -122,7 +123,10 @@ func (l Line) insteadTorchrun() []string {
 		if !attached && i+1 < len(words) {
 			value = words[i+1]
 		}
-		if _, err := strconv.Atoi(value); err == nil && slices.Contains(perNode(), name) {
+		if name == "-j" { // torchx: NODESxPROCESSES
+			_, value, _ = strings.Cut(value, "x")
+		}
+		if _, err := strconv.Atoi(value); err == nil && (name == "-j" || slices.Contains(perNode(), name)) {
 			each = value
 		}
 	}

@@ -294,3 +294,20 @@ func TestLinesThatDifferByNodeRankAreTheSameEverywhere(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// The server's module takes the model as an option, anywhere.
+func TestTheModelOfAServerIsKept(t *testing.T) {
+	for line, want := range map[string]string{
+		"--model m -tp 16":            "vllm serve m -tp 16",
+		"--model=m -tp 16":            "vllm serve m -tp 16",
+		"-tp 16 --model m":            "vllm serve m -tp 16",
+		"--model m -tp=16":            "vllm serve m -tp=16",
+		"--model m -tp 2 --port 8000": "vllm serve m -tp 2 --port 8000",
+		"-tp 2":                       "vllm serve MODEL -tp 2",
+	} {
+		l := parse(t, "python -m vllm.entrypoints.openai.api_server "+line)
+		if got := strings.Join(l.insteadServer(), " "); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
