@@ -164,6 +164,12 @@ func (r *resolver) likely() string {
 		return ""
 	}
 	name, words := l.Argv[l.Program], l.Argv[l.Program+1:]
+	if module, of, ok := moduleOf(name, words); ok { // one that gets a script after its options
+		if !slices.ContainsFunc(of, func(w string) bool { return strings.HasSuffix(w, ".py") }) {
+			return ""
+		}
+		name, words = module[strings.LastIndexByte(module, '.')+1:], of
+	}
 	sub := len(words) > 0 && (words[0] == "run" || words[0] == "launch")
 	named := strings.Contains(name, "launch") || strings.Contains(name, "run")
 	if strings.ContainsAny(name, "/.") || slices.Contains(strings.Fields(notLaunchers), name) || !sub && !named {
@@ -181,6 +187,16 @@ func (r *resolver) likely() string {
 	return ""
 }
 
+// moduleOf returns the module that Python runs, and its words.
+func moduleOf(name string, words []string) (module string, of []string, ok bool) {
+	i := slices.Index(words, "-m")
+	if !strings.HasPrefix(path.Base(name), "python") || i < 0 || i+1 >= len(words) ||
+		slices.ContainsFunc(words[:i], func(w string) bool { return !strings.HasPrefix(w, "-") }) {
+		return "", nil, false
+	}
+	return words[i+1], words[i+2:], true
+}
+
 // unknownLauncher warns about a program of several nodes that looks like a launcher.
 func (r *resolver) unknownLauncher() {
 	option := r.likely()
@@ -188,6 +204,9 @@ func (r *resolver) unknownLauncher() {
 		return
 	}
 	name := r.line.Argv[r.line.Program]
+	if module, _, ok := moduleOf(name, r.line.Argv[r.line.Program+1:]); ok {
+		name += " -m " + module
+	}
 	r.note(finding.Warnf("%s has %s and looks like a launcher, but launch does not know it", name, option).
 		Named("job.command").Breaking("it gets RANK and WORLD_SIZE for one process on each node; if it reads only its " +
 		"own options, each node may train alone").
