@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -229,7 +230,12 @@ func (r *resolver) fit() error {
 		r.job.Index = setting.Value[int]{}
 		return nil
 	}
-	return contradiction(fmt.Sprintf("correct %s, or use --nnodes %d", index.From.Name, index.V+1),
+	do := fmt.Sprintf("correct %s, or use --nnodes %d", index.From.Name, index.V+1)
+	if index.From.Name == completionIndex { // the controller sets it
+		do = fmt.Sprintf("set %s to the completions of the Job: this pod's index is %d, so it has more than %d",
+			cmp.Or(nodes.From.Name, "--nnodes"), index.V, all)
+	}
+	return contradiction(do,
 		"node rank %d (%s) is out of range: %d nodes (%s) have the ranks 0 to %d",
 		index.V, index.From.Name, all, nodes.From.Name, all-1)
 }

@@ -4,6 +4,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -79,11 +80,25 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 		return silent(in, "looking for "+name+" in PATH", err)
 	case err != nil:
 		return stops(in, finding.Failf("%s is not found on this node", name)).
-			See("look up "+name, "%v", err).Do("activate the environment that has %s, or give its full path", name)
+			See("look up "+name, "%v", err).Do("%s", notInPath(in, name))
 	case path == name:
 		return finding.Passf("%s", path)
 	}
 	return finding.Passf("%s is %s", name, path)
+}
+
+// notInPath says what to type for a program that is in no directory of PATH.
+func notInPath(in preflight.Input, name string) string {
+	if in.Stat == nil {
+		in.Stat = func(string) (fs.FileMode, error) { return 0, fs.ErrNotExist }
+	}
+	if mode, err := in.Stat(name); err == nil && mode.IsRegular() && !strings.Contains(name, "/") {
+		if strings.HasSuffix(name, ".py") {
+			return fmt.Sprintf("python %[1]s, or torchrun %[1]s   # the script is in this folder, and is no program", name)
+		}
+		return "./" + name + "   # it is in this folder, which is not in PATH"
+	}
+	return fmt.Sprintf("activate the environment that has %s, or give its full path", name)
 }
 
 // commandScript checks the file that torchrun or python runs. Both look for it in the working directory only.

@@ -128,3 +128,22 @@ func TestInheritedSettingsKeepTheirOwnIDs(t *testing.T) {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
 }
+
+// A script or program of the working directory is not in PATH, and is what the user meant.
+func TestACommandOfThisFolderIsNamed(t *testing.T) {
+	for name, want := range map[string]string{"train.py": "python train.py, or torchrun train.py", "run": "./run   # ",
+		"absent.py": "activate the environment", "bin/run": "activate the environment"} {
+		in := checktest.Four()
+		in.Job.Line.Argv = []string{name}
+		in.LookPath = func(string) (string, error) { return "", exec.ErrNotFound }
+		in.Stat = func(path string) (fs.FileMode, error) {
+			if strings.HasPrefix(path, "absent") {
+				return 0, fs.ErrNotExist
+			}
+			return 0o644, nil
+		}
+		if got := checktest.Verdict(t, Checks(), "command.found", in).Fix; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
