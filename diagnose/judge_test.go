@@ -128,12 +128,24 @@ func TestARankWithoutAConnectionKeepsTheOthers(t *testing.T) {
 	busy.Procs[0].State = "R"
 	asks := plainRank(2, "python", 0)
 	asks.Procs[0].Syscall = &scene.Syscall{Name: "read"} // of descriptor 0
+	receives := func(rank int) scene.Scene {
+		s := plainRank(rank, "python", (rank+1)%3)
+		s.Procs[0].Syscall = &scene.Syscall{Name: "recvfrom", FD: 5, Socket: 77}
+		return s
+	}
+	sleeps := plainRank(2, "python", 0)
+	sleeps.Procs[0].Syscall = &scene.Syscall{Name: "clock_nanosleep", FD: -1}
 	for name, tt := range map[string]struct {
 		scenes []scene.Scene
 		cause  string
 		sure   verdict.Sure
 		ranks  []int
 	}{
+		"one sleeps": {[]scene.Scene{receives(0), receives(1), sleeps}, "rank.before-init", verdict.Certain, []int{2}},
+		"all receive": {[]scene.Scene{receives(0), receives(1), receives(2)}, "rank.before-init", verdict.Certain,
+			[]int{0, 1, 2}},
+		"one sleeps, and the calls of others are not seen": {[]scene.Scene{zero, one, sleeps}, "rank.before-init",
+			verdict.Certain, []int{0, 1, 2}},
 		"one has none": {[]scene.Scene{zero, one, two}, "rank.before-init", verdict.Certain, []int{2}},
 		"another program": {[]scene.Scene{plainRank(0, "python"), plainRank(1, "python"), two}, "rank.before-init",
 			verdict.Certain, []int{2}},

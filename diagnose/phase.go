@@ -294,3 +294,19 @@ func (v *view) withoutTorch() bool {
 		return hasTorch(s) || env["RANK"] != "" || env["OMPI_COMM_WORLD_RANK"] == "" && env["PMI_RANK"] == ""
 	})
 }
+
+// receivers returns the ranks that wait for data of a connection, if all others sleep; nil: none does, or all do.
+func receivers(all []*seat) (out []*seat) {
+	for _, s := range all {
+		switch c := s.proc.Syscall; {
+		case c != nil && c.Socket != 0:
+			out = append(out, s)
+		case c == nil || c.Name != "clock_nanosleep":
+			return nil
+		}
+	}
+	if len(out) == len(all) {
+		return nil
+	}
+	return out
+}

@@ -298,7 +298,9 @@ func (v *view) waiters() []*seat {
 		return still
 	case len(linked) > 0 && len(linked) < len(all):
 		return linked
-	case len(linked) == 0 && len(most) < len(all):
+	case len(linked) > 0:
+		return receivers(linked)
+	case len(most) < len(all):
 		return most
 	}
 	return nil
