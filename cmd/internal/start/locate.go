@@ -81,7 +81,9 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 	}
 	if budget > firstLook {
 		f.Report = func(host string, err error) {
-			s.UI.Note("the store host %q does not resolve yet: %v%s; retrying", host, err, remembered(ctx, servers, host))
+			until, _ := ctx.Deadline()
+			s.UI.Note("the store host %q does not resolve yet: %v%s; retrying until %s (is it spelled right?)", host, err,
+				remembered(ctx, servers, host), until.Format("15:04:05"))
 		}
 		var stop func()
 		ctx, stop = s.watchService(ctx, servers)
