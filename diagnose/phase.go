@@ -287,7 +287,7 @@ func hasTorch(s *seat) bool {
 	return loaded
 }
 
-// withoutTorch reports whether MPI has started the job, and none of its ranks has torch loaded.
+// withoutTorch reports whether MPI has started the job, and no rank has torch loaded.
 func (v *view) withoutTorch() bool {
 	return !slices.ContainsFunc(v.seats, func(s *seat) bool {
 		env := s.proc.Env
@@ -295,7 +295,7 @@ func (v *view) withoutTorch() bool {
 	})
 }
 
-// receivers returns the ranks that wait for data of a connection, if all others sleep; nil: none does, or all do.
+// receivers returns the ranks that wait for data of a connection, if all others sleep; nil: no rank does, or all do.
 func receivers(all []*seat) (out []*seat) {
 	for _, s := range all {
 		switch c := s.proc.Syscall; {

@@ -71,7 +71,7 @@ type follower struct {
 	outside *scanner // for the texts of exceptions
 	rows    []cause
 	byWord  [][]*cause
-	special []string // by word: what it is besides a word of causes
+	special []string // by word: what it is as well as a word of causes
 	streams map[streamKey]*stream
 	events  map[eventKey]*event
 	count   map[*cause]int

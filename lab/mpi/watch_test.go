@@ -10,7 +10,7 @@ import (
 // gate is the file that the last rank of a job waits for.
 const gate = Job + "/gate"
 
-// watched starts a job under launch whose ranks wait until the gate is open, and returns what it comes to. launch has
+// watched starts a job under launch whose ranks wait until the gate is open, and returns its outcome. launch has
 // had time for a shell on each host.
 func (tr *trial) watched(ctx context.Context, flags ...string) <-chan outcome {
 	tr.t.Helper()

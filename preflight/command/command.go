@@ -89,16 +89,17 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 
 // notInPath says what to type for a program that is in no directory of PATH.
 func notInPath(in preflight.Input, name string) string {
-	if in.Stat == nil {
-		in.Stat = func(string) (fs.FileMode, error) { return 0, fs.ErrNotExist }
+	otherwise := fmt.Sprintf("activate the environment that has %s, or give its full path", name)
+	if in.Stat == nil || strings.Contains(name, "/") {
+		return otherwise
 	}
-	if mode, err := in.Stat(name); err == nil && mode.IsRegular() && !strings.Contains(name, "/") {
+	if mode, err := in.Stat(name); err == nil && mode.IsRegular() {
 		if strings.HasSuffix(name, ".py") {
 			return fmt.Sprintf("python %[1]s, or torchrun %[1]s   # the script is in this folder, and is no program", name)
 		}
 		return "./" + name + "   # it is in this folder, which is not in PATH"
 	}
-	return fmt.Sprintf("activate the environment that has %s, or give its full path", name)
+	return otherwise
 }
 
 // commandScript checks the file that torchrun or python runs. Both look for it in the working directory only.

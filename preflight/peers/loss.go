@@ -44,8 +44,7 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 	return out
 }
 
-// unscaled returns whether a call lost TCP's window scaling on the way: that of the other node to the caller has it, so
-// both nodes use it.
+// unscaled returns whether a call lost TCP's window scaling on the way: the call back has it, so both nodes use it.
 func unscaled(all []edge) func(edge) bool {
 	scaled := map[[2]int]bool{}
 	for _, e := range all {

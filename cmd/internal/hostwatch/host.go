@@ -37,9 +37,8 @@ type host struct {
 // loss is a host that is lost, or that answers again.
 type loss struct {
 	*host
-	why  string // "": it answers again
-	back bool   // it answers again
-	at   time.Time
+	why string // "": it answers again
+	at  time.Time
 }
 
 // attend asks the host again and again until ctx ends.
@@ -71,8 +70,8 @@ func (h *host) attend(ctx context.Context) {
 	}
 }
 
-// login gets a shell on the host, for as long as it takes; false: ctx has ended. why is how the last shell ended, nil:
-// there was none.
+// login gets a shell on the host, for as long as it takes; false: ctx has ended. why is how the last shell ended; nil:
+// this is the first one.
 func (h *host) login(ctx context.Context, why error) bool {
 	for {
 		boot, err := h.open(ctx)
@@ -82,7 +81,7 @@ func (h *host) login(ctx context.Context, why error) bool {
 		case err == nil && h.boot != "" && boot != h.boot:
 			h.lost(ctx, "it was started again: its ranks are gone")
 		case err == nil && h.gone != "":
-			h.report(ctx, loss{host: h, back: true})
+			h.report(ctx, loss{host: h})
 		case err != nil && (errors.Is(why, remote.ErrUnacked) || errors.Is(why, remote.ErrSilent) || away(err)):
 			h.lost(ctx, because(why, err))
 		}
@@ -185,7 +184,7 @@ func (w *watch) collect(ctx context.Context) {
 func (w *watch) judge(ctx context.Context, all []loss) {
 	var gone []loss
 	for _, l := range all {
-		if l.back {
+		if l.why == "" {
 			w.say(finding.Warnf("%s answers again (seen at %s): it or the network stopped for a while", l.Name,
 				l.at.Format("15:04:05")).Named("node.lost"), "")
 		} else {

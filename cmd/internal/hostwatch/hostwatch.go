@@ -38,7 +38,7 @@ type Spec struct {
 	Agent     []string      `json:"agent"`      // the program that reaches them, with its options
 	Program   string        `json:"program"`    // the file of launch here, and
 	Hash      string        `json:"hash"`       // its SHA-256: a host may have the same
-	HangAfter time.Duration `json:"hang_after"` // the first look at a job that may hang; 0: none
+	HangAfter time.Duration `json:"hang_after"` // the first look at a job that may hang; 0: no look
 	FailFast  bool          `json:"fail_fast"`  // a lost host ends mpirun
 	Host      string        `json:"host"`       // this one
 	JSON      bool          `json:"json"`       // the form of what is printed

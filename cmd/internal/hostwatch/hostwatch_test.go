@@ -86,7 +86,7 @@ func TestHostsThatAreLostTogether(t *testing.T) {
 	w.judge(t.Context(), []loss{lost(1)})
 	w.judge(t.Context(), []loss{lost(0), lost(2)})
 	w.judge(t.Context(), []loss{lost(0), lost(1), lost(2)})
-	w.judge(t.Context(), []loss{{host: w.hosts[1], back: true}})
+	w.judge(t.Context(), []loss{{host: w.hosts[1]}})
 	want := []string{"node.lost h2 was lost", "node.lost 2 hosts were lost together",
 		"node.lost this host has lost all others", "node.lost h2 answers again"}
 	if len(*said) != len(want) {

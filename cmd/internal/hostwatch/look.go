@@ -25,7 +25,7 @@ const (
 	lookLimit, copyLimit = 25 * time.Second, time.Minute
 	// copyAtOnce bounds the copies, which would take the network from the job.
 	copyAtOnce = 4
-	// stillCPU, stillRead and stillFaults are what a rank that stands still uses at most in a second: of a core, of
+	// stillCPU, stillRead and stillFaults are what a rank that waits uses at most in a second: of a core, of
 	// bytes that it reads, and of page faults.
 	stillCPU, stillRead, stillFaults = 0.06, 64 << 10, 50
 )
@@ -109,7 +109,7 @@ func (w *watch) scenes(ctx context.Context) []scene.Scene {
 	var mu sync.Mutex
 	var others []scene.Scene
 	var gaps []scene.Gap
-	remote.Each(len(w.hosts), copyAtOnce, func(i int) { w.hosts[i].place(ctx) })
+	remote.Each(len(w.hosts), copyAtOnce, func(i int) { w.hosts[i].place() })
 	remote.Each(len(w.hosts), len(w.hosts), func(i int) {
 		h := w.hosts[i]
 		seen, err := h.look()
@@ -126,7 +126,7 @@ func (w *watch) scenes(ctx context.Context) []scene.Scene {
 }
 
 // place finds launch on the host, or copies it there.
-func (h *host) place(context.Context) {
+func (h *host) place() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.session == nil || h.program != "" {

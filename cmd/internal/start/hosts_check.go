@@ -122,7 +122,7 @@ func meet(all []*member) {
 	}
 }
 
-// reachedAt returns, for each host, the address of this host at which it has reached it, "": none. Of several it is the
+// reachedAt returns, for each host, the address of this host at which it has reached it, or "". Of several it is the
 // one that most others have reached: the hosts call each other at addresses of the same family and network as that.
 func reachedAt(all []hosts.Answer) []string {
 	reached := map[netip.Addr]int{}

@@ -1,6 +1,6 @@
 // One line a world: how many ranks it has, and how many of them an allreduce reached. The last rank
-// waits before it until the file of the argument is there, if there is one. The declarations stand
-// for mpi.h, which the packages at hand lack.
+// waits before it until the file of the argument is there, if there is one. The declarations
+// replace mpi.h, which the packages at hand lack.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
