@@ -117,3 +117,16 @@ func TestAHintIsRightWhenPasted(t *testing.T) {
 		}
 	}
 }
+
+func TestTheHintCorrectsAMisspeltNumberOfNodes(t *testing.T) {
+	for line, want := range map[string]string{
+		"torchrun --nnods 2 t.py":                    "launch --store h torchrun --nnodes 2 t.py",
+		"torchrun --nodes=2 --nproc-per-node 4 t.py": "launch --store h torchrun --nnodes=2 --nproc-per-node 4 t.py",
+	} {
+		_, err := Resolve(input(line).with(func(f *Flags) { f.Store = flagged("--store", "h") }))
+		bad, ok := errors.AsType[*exit.Error](err)
+		if !ok || bad.Fix != want {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}

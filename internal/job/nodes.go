@@ -247,6 +247,9 @@ func (r *resolver) noCount(what string) error {
 		return r.fits(high)
 	}
 	e := contradiction(r.with("--nnodes", r.typedNodes()), "%s, but the number of nodes is not set", what)
+	if argv, ok := r.respelled("--nnodes"); ok {
+		e.Fix = r.pasteOf(argv)
+	}
 	if r.job.Index.From.Name == completionIndex {
 		e.What += "; the pods of an Indexed Job do not see its completions"
 		e.Fix = `in the container's env: {name: LAUNCH_NNODES, value: "4"}  # the Job's completions`

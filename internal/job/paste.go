@@ -126,6 +126,18 @@ func (r *resolver) misplaced() error {
 		Do("%s", r.pasteOf(argv, ours...))
 }
 
+// respelled returns the command with the unknown option that may be meant as flag; false: the command has none.
+func (r *resolver) respelled(flag string) (argv []string, ok bool) {
+	argv = slices.Clone(r.in.Argv)
+	for at, meant := range r.line.Meant {
+		if meant == flag {
+			name, _, _ := strings.Cut(argv[at], "=")
+			argv[at], ok = flag+argv[at][len(name):], true
+		}
+	}
+	return argv, ok
+}
+
 // keep warns where --keep-rdzv has no effect.
 func (r *resolver) keep() {
 	if !r.in.Flags.KeepRdzv {

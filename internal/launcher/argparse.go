@@ -21,7 +21,8 @@ type argparser struct {
 	title string // the launcher, for messages; "": torchrun
 
 	out     []Option
-	unknown []int // index in Argv of each option that is not in table
+	unknown []int          // index in Argv of each option that is not in table
+	meant   map[int]string // the option of table that is spelled most like it, by index
 	notes   []string
 }
 
@@ -52,13 +53,9 @@ func (p *argparser) parse() (rest int, err error) {
 		case kind == positional:
 			return p.base + i, nil
 		case kind == unknown:
-			meant := spelling.Closest(strings.ReplaceAll(strings.Trim(w, "-="), "_", "-"), p.flags())
-			if meant != "" {
-				meant = " (did you mean --" + meant + "?)"
-			}
 			p.notes = append(p.notes,
 				fmt.Sprintf("%s option %s is unknown%s: write %s=VALUE, or launch may take its value for the "+
-					"script", p.name(), w, meant, strings.TrimRight(w, "=")))
+					"script", p.name(), w, p.guess(w, p.base+i), strings.TrimRight(w, "=")))
 			p.unknown = append(p.unknown, p.base+i)
 			i++
 		default:
@@ -70,6 +67,21 @@ func (p *argparser) parse() (rest int, err error) {
 		}
 	}
 	return p.base + len(p.words), nil
+}
+
+// guess records which option of table an unknown one at an index in Argv may be, and returns it as a question; "":
+// none is spelled like it.
+func (p *argparser) guess(w string, at int) string {
+	name, _, _ := strings.Cut(strings.Trim(w, "-"), "=")
+	flag := spelling.Closest(strings.ReplaceAll(name, "_", "-"), p.flags())
+	if flag == "" {
+		return ""
+	}
+	if p.meant == nil {
+		p.meant = map[int]string{}
+	}
+	p.meant[at] = "--" + flag
+	return " (did you mean --" + flag + "?)"
 }
 
 // name returns the launcher for messages.

@@ -75,9 +75,11 @@ type Line struct {
 	Env     PrefixEnv `json:"env,omitzero"`      // what the env prefixes do
 	Options []Option  `json:"options,omitempty"` // torchrun's or mpirun's own, in order
 	Unknown []int     `json:"unknown,omitempty"` // index in Argv of each option of torchrun that launch does not know
-	Inside  bool      `json:"inside,omitempty"`  // --as torchrun: a script calls torchrun; PET_* is the only channel
-	Starts  []int     `json:"starts,omitempty"`  // mpirun: index of the start of each section, which a lone ":" ends
-	Notes   []string  `json:"notes,omitempty"`   // what launch could not parse, one line each
+	// Meant is the option that one of Unknown may be, by its index in Argv.
+	Meant  map[int]string `json:"-"`
+	Inside bool           `json:"inside,omitempty"` // --as torchrun: a script calls torchrun; PET_* is the only channel
+	Starts []int          `json:"starts,omitempty"` // mpirun: index of the start of each section, which a lone ":" ends
+	Notes  []string       `json:"notes,omitempty"`  // what launch could not parse, one line each
 
 	// Torchrun.
 	NNodes      Ask `json:"nnodes,omitzero"` // "4" or "1:4"

@@ -24,7 +24,7 @@ func (l *Line) parseTorchrun(module string) error {
 	if err != nil {
 		return err
 	}
-	l.Options, l.Unknown, l.Rest = p.out, p.unknown, rest
+	l.Options, l.Unknown, l.Meant, l.Rest = p.out, p.unknown, p.meant, rest
 	l.Notes = append(l.Notes, p.notes...)
 	asks := map[string]*Ask{
 		"nnodes": &l.NNodes, "nproc_per_node": &l.NProc, "node_rank": &l.NodeRank,
