@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers mpibench test-k8s truth soak rocebench accept-gpu fuzz cover dist test-dist clean help
+.PHONY: build test race lint bench demo benchlab faultbench hangs hangs-peers launchers mpibench test-k8s truth soak rocebench accept-gpu fuzz cover dist test-dist clean help
 
 # A clone without tags is a development version. VERSION and COMMIT may be given: the
 # same sources, Go, gcc and these two give the same bytes in any folder.
@@ -79,6 +79,11 @@ hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and
 	@tools/torch.sh && tools/peers.sh
 	LAUNCH_HANGS_PEERS=$(CURDIR)/bin/peers LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
 		go test -count=1 -v -timeout 120m -run Peers ./lab/hangs
+
+launchers: build ## each launcher of docs/guide/launchers.md that pip can install, for real on two hosts
+	@tools/apt.sh iproute2 || echo "the cases that need it are skipped"
+	@tools/torch.sh && tools/launchers.sh || echo "the cases that need these are skipped"
+	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 60m ./lab/launchers
 
 test-k8s: build ## a real Kubernetes: starts, losses, mistakes, DNS, with launch and without (K8S_PODS="3 6 12")
 	@tools/torch.sh

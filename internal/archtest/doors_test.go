@@ -270,7 +270,8 @@ var testDoors = map[string][]string{
 	"lab/libs": {"internal/setting", "lab/netns", "lab/programs"},
 	// The machines run what is tested: verbs, in its children; unix, for the
 	// cables between them.
-	"lab/roce": {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
+	"lab/roce":      {"fabric/verbs", "fabric/verbs/confine", "internal/child", "lab/programs", unixPkg},
+	"lab/launchers": {"lab/netns", "lab/programs"},
 	// hostlist is compared with what Slurm itself says.
 	"lab/slurm": {"internal/hostlist", "lab/netns", "lab/programs"},
 	// The hosts, and what both sides of a draw print.

@@ -37,7 +37,8 @@ type resolver struct {
 	sched scheduler
 	tasks tasks // Size 0: launch runs once on each node
 	job   Job
-	loose bool // what contradicts the rest is left out
+	files []pythonFile // of the Python program that the command runs
+	loose bool         // what contradicts the rest is left out
 
 	perMachines string // the number of machines in accelerate's configuration file
 }

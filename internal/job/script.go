@@ -17,8 +17,10 @@ const lightningUse = "lightning"
 const jaxCall = "jax.distributed.initialize()"
 
 var (
-	comment  = regexp.MustCompile(`(?m)#.*$`)
-	numNodes = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
+	comment = regexp.MustCompile(`(?m)#.*$`)
+	// startsLightning matches what makes Lightning start processes.
+	startsLightning = regexp.MustCompile(`\b(Trainer|Fabric|LightningCLI)\s*\(`)
+	numNodes        = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
 	// initializeJAX matches a call that leaves all to jax.
 	initializeJAX = regexp.MustCompile(`\bdistributed\s*\.\s*initialize\s*\(\s*\)`)
 )
@@ -67,17 +69,20 @@ func (r *resolver) shellLauncher() {
 	r.note(f)
 }
 
-// script returns the text of the Python script that a plain program runs, without comments; "" if there is none.
+// script returns the text of the Python program that a plain line runs, all its files; "" if it runs none.
 func (r *resolver) script() string {
 	l := r.line
-	at := l.Script
-	if at == 0 {
-		at = l.Program // ./train.py
-	}
-	if l.Kind != launcher.Program || at >= len(l.Argv) || !isPython(l.Argv[at]) || r.in.Root == nil {
+	if l.Kind != launcher.Program || len(r.files) == 0 {
 		return ""
 	}
-	return comment.ReplaceAllString(head(r.in.Root, r.absolute(l.Argv[at])), "")
+	if command := l.Argv[l.Program:]; l.Script == 0 && !isPython(command[0]) && module(command) == "" {
+		return "" // an argument of another program
+	}
+	var all strings.Builder
+	for _, f := range r.files {
+		all.WriteString(f.text)
+	}
+	return all.String()
 }
 
 // spawns finds a script that starts the processes of its node itself, by Lightning: each node runs it once,
@@ -92,6 +97,9 @@ func (r *resolver) spawns() error {
 		return nil
 	}
 	script := r.line.Argv[max(r.line.Script, r.line.Program)]
+	if !isPython(script) {
+		script = r.files[0].name
+	}
 	var literals []string
 	named := slices.ContainsFunc(r.line.Argv, func(w string) bool { return strings.Contains(w, "num_nodes") })
 	for _, m := range numNodes.FindAllStringSubmatch(r.script(), -1) {

@@ -50,6 +50,46 @@ func TestLightningsScriptStartsTheProcesses(t *testing.T) {
 	}
 }
 
+// What a program imports from its own directory counts as its script does.
+func TestTheModulesOfAProgramAreRead(t *testing.T) {
+	const fabric = "from lightning.fabric import Fabric\nf = Fabric(num_nodes=2)\n"
+	files := map[string]string{
+		"w/top.py":            "import model\n",
+		"w/model.py":          fabric,
+		"w/deep.py":           "from pkg.a import x\n",
+		"w/pkg/__init__.py":   "",
+		"w/pkg/a.py":          "from . import b, c\nfrom .d import y\n",
+		"w/pkg/b.py":          "",
+		"w/pkg/d.py":          "from ..model import f\n",
+		"w/pkg/__main__.py":   "from .d import y\n",
+		"w/helper.py":         "from lightning.fabric.utilities import rank_zero_only\n",
+		"w/helped.py":         "import helper\n",
+		"w/circle.py":         "import circle, other\n",
+		"w/other.py":          "from circle import x\n",
+		"w/tensors.py":        "import strategy\n",
+		"w/strategy.py":       "import tensorflow as tf\n",
+		"w/jaxed.py":          "import start\n",
+		"w/start.py":          "import jax\njax.distributed.initialize()\n",
+		"elsewhere/jaxed2.py": "import start\n",
+	}
+	for line, want := range map[string]string{
+		"python top.py": "lightning", "python deep.py": "lightning", "python -m pkg": "lightning",
+		"python -m top": "lightning", "python helped.py": "", "python circle.py": "", "python tensors.py": "tensorflow",
+		"python jaxed.py": "jax " + jaxCall, "python /elsewhere/jaxed2.py": "", "cat top.py": "lightning",
+	} {
+		in := two(line).files(files)
+		in.Dir = "/w"
+		j := resolve(t, in)
+		if got := strings.Join(j.Uses, " "); got != want {
+			t.Errorf("%s uses %q, want %q", line, got, want)
+		}
+		spawns := strings.HasPrefix(line, "python") && want == "lightning"
+		if (j.Line.Spawns != "") != spawns || noted(j, "job.command", "num_nodes") == finding.Warn {
+			t.Errorf("%s: %q %v", line, j.Line.Spawns, j.Notes)
+		}
+	}
+}
+
 func TestAScriptThatStartsARayOnEachNodeIsNamed(t *testing.T) {
 	const alone = "import ray\nray.init()\n"
 	fix := "launch --nnodes 2 --store h ray symmetric-run -- python t.py"

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -22,10 +21,7 @@ func libraries() map[string]string {
 	}
 }
 
-// maxScript is large enough for the imports at the head of any script.
-const maxScript = 256 << 10
-
-// uses finds the libraries that the command names or its script imports. It runs and imports nothing.
+// uses finds the libraries that the command names or its program imports. It runs and imports nothing.
 func (r *resolver) uses() {
 	known := libraries()
 	found := map[string]bool{}
@@ -42,55 +38,22 @@ func (r *resolver) uses() {
 	if program < len(argv) {
 		add(path.Base(argv[program]))
 	}
-	script := ""
-	if s := r.line.Script; s > 0 && s < len(argv) {
-		script = argv[s]
-	} else if i := slices.IndexFunc(argv[min(program, len(argv)):], isPython); i >= 0 {
-		script = argv[program+i]
+	if argv = argv[min(program, len(argv)):]; len(argv) > 0 {
+		r.read(argv)
 	}
-	if script != "" && r.in.Root != nil {
-		for _, name := range imports(head(r.in.Root, r.absolute(script))) {
-			add(name)
+	for _, f := range r.files {
+		for _, name := range imports(f.text) {
+			top, _, _ := strings.Cut(name, ".")
+			if library := known[top]; library == lightningUse && !f.script && !startsLightning.MatchString(f.text) {
+				continue // a helper may import a part of it that starts no process
+			}
+			add(top)
 		}
 	}
 	r.job.Uses = slices.Sorted(maps.Keys(found))
 }
 
 func isPython(word string) bool { return strings.HasSuffix(word, ".py") }
-
-// head returns the beginning of a regular file.
-func head(root fs.FS, name string) string {
-	name = strings.TrimPrefix(name, "/")
-	info, err := fs.Stat(root, name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > 16*maxScript { // reading would drain a pipe
-		return ""
-	}
-	text, err := fs.ReadFile(root, name)
-	if err != nil {
-		return ""
-	}
-	return string(text[:min(len(text), maxScript)])
-}
-
-var importLine = regexp.MustCompile(`(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+(\w+)[\w.]*[ \t]+import\b)`)
-
-// imports returns the top-level names that a Python text imports.
-func imports(text string) []string {
-	var out []string
-	for _, m := range importLine.FindAllStringSubmatch(text, -1) {
-		if m[2] != "" {
-			out = append(out, m[2])
-		}
-		for word := range strings.SplitSeq(m[1], ",") {
-			word, _, _ = strings.Cut(strings.TrimSpace(word), " ")
-			top, _, _ := strings.Cut(word, ".")
-			if top != "" {
-				out = append(out, top)
-			}
-		}
-	}
-	return out
-}
 
 // whichMPI returns the MPI of the line's mpirun, by the programs next to it, since
 // all MPIs have an mpirun. "" is unknown.

@@ -121,8 +121,8 @@ func (s *Start) twin(other string) string {
 
 // numbered returns what to do about a source that gives two nodes the same rank.
 func numbered(from string) string {
-	if strings.HasPrefix(from, "-") {
-		return fmt.Sprintf("give each node its own %s, or omit it on all: ranks then go by arrival", from)
+	if _, flag, typed := strings.Cut(" "+from, " -"); typed { // launch's own, or the command's
+		return fmt.Sprintf("give each node its own -%s, or omit it on all: ranks then go by arrival", flag)
 	}
 	unset := from
 	if strings.HasPrefix(from, "SLURM_") {

@@ -38,3 +38,16 @@ func TestANameThatLeadsHereAlone(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAdviceForARankThatTwoNodesHave(t *testing.T) {
+	for from, want := range map[string]string{
+		"--node-rank":                      "give each node its own --node-rank, or omit it",
+		"accelerate launch --machine_rank": "give each node its own --machine_rank, or omit it",
+		"NODE_RANK":                        "unset NODE_RANK on all",
+		"SLURM_NODEID":                     "unset SLURM_JOB_ID on all",
+	} {
+		if got := numbered(from); !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", from, got, want)
+		}
+	}
+}

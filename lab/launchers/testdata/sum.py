@@ -1,0 +1,8 @@
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+one = torch.ones(1)
+dist.all_reduce(one)
+print(f"rank {dist.get_rank()} of {dist.get_world_size()} counts {int(one)}", flush=True)
+dist.destroy_process_group()
