@@ -131,7 +131,8 @@ func (h hosts) run(t *testing.T, line []string) []said {
 		if err := os.MkdirAll(temp, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		cmd.Env = append(cmd.Env, "PATH="+h.path, "TMPDIR="+temp, "OMP_NUM_THREADS=1")
+		cmd.Env = append(cmd.Env, "PATH="+h.path, "TMPDIR="+temp, "OMP_NUM_THREADS=1",
+			"PYTHONDONTWRITEBYTECODE=1")
 		cmd.Dir = host.Dir()
 		wg.Go(func() { out[i] = ran(host.Name, cmd) })
 	}
