@@ -65,6 +65,7 @@ func mpis() []mpi {
 // may have started the MPI's daemon on this node. The only process of a job counts as started by hand.
 func (r *resolver) mpi() (ok bool, err error) {
 	if r.looking() && !(r.together() && r.in.Flags.Store.Set) { // mpirun names no node that could host a store
+		r.looksAlone()
 		return false, nil
 	}
 	for _, m := range mpis() {
@@ -87,6 +88,20 @@ func (r *resolver) mpi() (ok bool, err error) {
 		return true, r.mpiNodes(m)
 	}
 	return false, nil
+}
+
+// looksAlone says once that a check which mpirun started on several nodes has no store: they do not meet.
+func (r *resolver) looksAlone() {
+	for _, m := range mpis() {
+		size, local := r.own[m.size], r.own[m.localSize]
+		if !r.together() || size == "" || local == "" || size == local || r.own[m.rank] != "0" {
+			continue
+		}
+		r.note(finding.Warnf("%s started this on several nodes (%s=%s, %s=%s), and there is no --store: each checks itself "+
+			"alone", m.by, m.size, size, m.localSize, local).Named("job.store").
+			Do("%s … %s   # HOST: one of the nodes; they then call and compare each other", m.by, r.with("--store", "HOST")))
+		return
+	}
 }
 
 // mpiNodes finds the number of nodes that the tasks are on.

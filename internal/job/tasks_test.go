@@ -184,6 +184,13 @@ func TestOneTaskForEachNodeIsANode(t *testing.T) {
 	if j := resolve(t, look); j.Nodes.V != 1 {
 		t.Errorf("launch check needs no other node: %+v", j)
 	}
+	first := Input{Subcommand: "check", Env: but(each, "OMPI_COMM_WORLD_RANK=0")}
+	if j := resolve(t, first); noted(j, "job.store", "each checks itself") != finding.Warn {
+		t.Errorf("launch check of all nodes without a store: %v", j.Notes)
+	}
+	if j := resolve(t, look); len(j.Notes) > 0 {
+		t.Errorf("not on rank 0: %v", j.Notes)
+	}
 	if j := resolve(t, look.with(onH)); j.Nodes.V != 2 || j.Index.V != 1 {
 		t.Errorf("launch check of all nodes: %+v", j)
 	}
