@@ -31,17 +31,21 @@ import (
 	"launch/rendezvous"
 )
 
-// connect returns the store that the flags name. This process does not join the job.
+// connect returns the store that the flags name, or in a pod that of its job. This process does not join the job.
 func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
-	if !a.Opt.Store.Set {
+	if a.Opt.Store.Set {
+		// Any number does: this process only reads.
+		from := setting.Source{Tier: setting.Explicit, Name: "--nnodes"}
+		a.Opt.NNodes = setting.Value[string]{V: "2", From: from, Set: true}
+		a.Warn()
+	}
+	err := a.ResolveJob()
+	if !a.Opt.Store.Set && (err != nil || a.Job.Pod == nil || a.Job.Store.From.Tier != setting.Scheduler) {
 		line := slices.Concat([]string{"launch", a.Subcommand}, c.Args().Slice(), []string{"--store", "host0"})
 		return rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
 			Do("%s", strings.Join(line, " "))
 	}
-	// Any number does: this process only reads.
-	a.Opt.NNodes = setting.Value[string]{V: "2", Set: true, From: setting.Source{Tier: setting.Explicit, Name: "--nnodes"}}
-	a.Warn()
-	if err := a.ResolveJob(); err != nil {
+	if err != nil {
 		return rendezvous.Store{}, err
 	}
 	s := a.Job.Store.V
