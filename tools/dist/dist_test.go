@@ -86,7 +86,7 @@ func TestTheArchiveRunsWhereItIsUnpacked(t *testing.T) {
 	r := packages(t)
 	dir := t.TempDir()
 	run(t, "tar", "-xzf", one(t, r, runtime.GOARCH+".tar.gz"), "-C", dir)
-	runs(t, r, filepath.Join(dir, "launch-"+r.version, "bin/launch"))
+	runs(t, r, filepath.Join(dir, r.folder(runtime.GOARCH), "bin/launch"))
 }
 
 // The packages are installed by dpkg and rpm into folders that have nothing else, and the static program runs there.
@@ -202,10 +202,10 @@ func TestShellsAcceptTheCompletions(t *testing.T) {
 			need(t, shell)
 			dir := t.TempDir()
 			run(t, "tar", "-xzf", one(t, r, runtime.GOARCH+".tar.gz"), "-C", dir)
-			script := filepath.Join(dir, "launch-"+r.version, "share", file)
+			script := filepath.Join(dir, r.folder(runtime.GOARCH), "share", file)
 			run(t, shell, "-n", script)
 			if shell == "fish" {
-				t.Setenv("PATH", filepath.Join(dir, "launch-"+r.version, "bin")+":"+os.Getenv("PATH"))
+				t.Setenv("PATH", filepath.Join(dir, r.folder(runtime.GOARCH), "bin")+":"+os.Getenv("PATH"))
 				out := run(t, shell, "-c", "source "+script+"; complete -C 'launch --join'")
 				if !strings.Contains(out, "--join-timeout") {
 					t.Errorf("fish completes %q", out)

@@ -45,19 +45,22 @@ func (b build) each(do func(name string, mode fs.FileMode, data []byte) error) e
 	})
 }
 
+// folder returns the name of an archive for the machines of an architecture, and of the one folder in it.
+func (r release) folder(arch string) string { return "launch-" + r.version + "-linux-" + arch }
+
 // archive writes a .tar.gz with one folder, for a prefix such as /usr/local.
 func (r release) archive(b build) error {
 	var out bytes.Buffer
 	z, _ := gzip.NewWriterLevel(&out, gzip.BestCompression)
 	if err := r.tar(z, b, func(name string) string {
-		return path.Join("launch-"+r.version, strings.TrimPrefix(name, "usr/"))
+		return path.Join(r.folder(b.arch), strings.TrimPrefix(name, "usr/"))
 	}); err != nil {
 		return err
 	}
 	if err := z.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(r.name("linux", b.arch+".tar.gz"), out.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(r.out, r.folder(b.arch)+".tar.gz"), out.Bytes(), 0o644)
 }
 
 // put adds a file with the time of the release.
