@@ -72,6 +72,7 @@ func (a *app) subcommands() []*cli.Command {
 			a.doctor, f.pid, f.job, f.watch, f.merge, f.hosts, f.log, f.html, f.bundle, f.json),
 		a.sub("store", "host a store in the foreground; clean: remove ended jobs", "[clean [JOB…]]", "", -1, a.store,
 			slices.Concat(reach, []cli.Flag{f.openStore, f.prefix})...),
+		a.sub("copy", "copy this program into a volume, from an image that has nothing else", "FILE", "", 1, a.copy),
 		a.sub("completion", "print a script for completion: source <(launch completion bash)",
 			"bash|zsh|fish", "", 1, a.completion),
 		a.sub("version", "print the version, the commit and what this build lacks", "", "", 0, a.version, f.json),

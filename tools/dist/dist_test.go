@@ -182,6 +182,9 @@ func TestTheImageHasOneLaunchForEachArchitecture(t *testing.T) {
 		root := t.TempDir()
 		run(t, "tar", "-xf", layer, "-C", root)
 		runs(t, r, root+"/launch")
+		volume := t.TempDir()
+		run(t, root+"/launch", "copy", volume)
+		runs(t, r, volume+"/launch")
 	}
 	if slices.Sort(archs); !slices.Equal(archs, []string{"amd64", "arm64"}) {
 		t.Errorf("architectures %v", archs)
