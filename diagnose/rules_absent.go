@@ -348,6 +348,7 @@ func (v *view) elsewhere(s *seat) claim {
 // seeing adds where a rank is and what it does.
 func (v *view) seeing(c claim, s *seat) claim {
 	what, do := blocked(s.proc)
+	c.Blocked = what != ""
 	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
 		what = "it waits for another process that builds an extension of torch, or was killed while it did"
 		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",

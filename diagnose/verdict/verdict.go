@@ -42,6 +42,8 @@ type Verdict struct {
 	Since time.Time      `json:"since,omitzero"`
 	Seen  []finding.Seen `json:"seen,omitempty"`
 	Do    string         `json:"do"`
+	// Blocked: the process waits in a system call for something outside the job, such as a lock, and Says has it.
+	Blocked bool `json:"blocked,omitempty"`
 }
 
 // Answer is all that is to be said of one job.

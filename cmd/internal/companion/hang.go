@@ -26,9 +26,9 @@ const (
 	stillFaults = 50
 )
 
-// watchStart prints why the job does not go on, once nothing has moved on this node for as long as after says, and
-// again when the reason changes. The node of the lowest rank that is there does so. With --on-hang end that of rank 0
-// has launch end the job if two looks find the same certain reason.
+// watchStart prints why the job does not go on, once nothing has moved on this node for as long as after says, or for a
+// short time if only help from outside can end it, and again when the reason changes. The node of the lowest rank that
+// is there does so. With --on-hang end that of rank 0 has launch end the job if two looks find the same certain reason.
 func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	tick := time.NewTicker(min(hangPoll, after/2))
 	defer tick.Stop()
@@ -44,13 +44,13 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		now := d.spent()
 		w.saw(last, now)
 		last = now
-		since, spins, due := w.due(now.at)
-		if !due || !d.watches(ctx) {
+		since, due := w.due(now.at)
+		if due == noLook || !d.watches(ctx) {
 			continue
 		}
 		f, ok := d.hangs(ctx)
 		end := d.spent()
-		if f, ok = w.judge(f, ok, spins); !ok || busy(now, end) || !spins && moved(now, end) {
+		if f, ok = w.judge(f, ok, due); !ok || busy(now, end) || due != lookSpins && moved(now, end) {
 			continue // or the nodes were seen at different moments of a job
 		}
 		again := f.key == said
@@ -58,7 +58,8 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			said = f.key
 			d.p.say(hangFinding(f.answer, d.p.adrift(), time.Since(since)), "")
 		}
-		if world := d.world.Load(); d.p.spec.EndHung && f.answer.Certain() && world != nil && world.Rank == 0 {
+		world := d.world.Load()
+		if due != lookEarly && d.p.spec.EndHung && f.answer.Certain() && world != nil && world.Rank == 0 {
 			if again {
 				d.end(f)
 				return

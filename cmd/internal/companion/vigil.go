@@ -1,9 +1,25 @@
 package companion
 
 import (
+	"slices"
 	"time"
 
 	"launch/diagnose"
+	"launch/diagnose/verdict"
+)
+
+// earlyLook is how long nothing has moved at the first look for what a healthy job hardly ever has. A job that pauses
+// often is looked at less and less.
+const earlyLook = 10 * time.Second
+
+// look is why a job is looked at.
+type look int
+
+const (
+	noLook    look = iota
+	lookEarly      // nothing has moved for a short time
+	lookStill      // nothing has moved for as long as --hang-after says
+	lookSpins      // nothing has, but for CPU time
 )
 
 // maxSpinPause is the longest pause between two looks at a job whose ranks use CPU time and do nothing else that
@@ -16,35 +32,45 @@ type vigil struct {
 	still, quiet time.Time        // since when nothing has moved; since when nothing but CPU time has been used
 	next         time.Duration    // after still: the next look
 	nextSpin     time.Duration    // after quiet: the next look while CPU time is used
+	pause, early time.Duration    // after still: the first early look, and the next; at least after: none
 	last         *diagnose.Stance // of the look before, since quiet
 	candidate    string           // what that look found
 }
 
 func newVigil(after time.Duration, now time.Time) *vigil {
-	return &vigil{after: after, still: now, quiet: now, next: after, nextSpin: after}
+	w := &vigil{after: after, pause: earlyLook}
+	w.begin(now)
+	return w
+}
+
+// begin starts the time of all looks anew.
+func (w *vigil) begin(now time.Time) {
+	*w = vigil{after: w.after, pause: w.pause, still: now, quiet: now, next: w.after, nextSpin: w.after, early: w.pause}
 }
 
 // saw takes in what the processes have done between two moments.
 func (w *vigil) saw(a, b effort) {
 	switch {
 	case busy(a, b):
-		*w = *newVigil(w.after, b.at)
+		w.begin(b.at)
 	case moved(a, b):
-		w.still, w.next = b.at, w.after
+		w.still, w.next, w.early = b.at, w.after, w.pause
 	}
 }
 
-// due reports whether it is time for a look, since when nothing moves, and whether CPU time is used.
-func (w *vigil) due(now time.Time) (since time.Time, spins, due bool) {
-	switch {
-	case now.Sub(w.still) >= w.next:
+// due returns whether it is time for a look, and which, and since when nothing moves.
+func (w *vigil) due(now time.Time) (since time.Time, due look) {
+	switch still := now.Sub(w.still); {
+	case still >= w.next:
 		w.next += w.after
-		return w.still, false, true
-	case now.Sub(w.still) < w.after && now.Sub(w.quiet) >= w.nextSpin:
+		return w.still, lookStill
+	case still < w.after && now.Sub(w.quiet) >= w.nextSpin:
 		w.nextSpin += min(w.nextSpin, maxSpinPause)
-		return w.quiet, true, true
+		return w.quiet, lookSpins
+	case still >= w.early && still < w.after:
+		return w.still, lookEarly
 	}
-	return now, false, false
+	return now, noLook
 }
 
 // hurry makes the next look one that confirms this one.
@@ -53,15 +79,18 @@ func (w *vigil) hurry(now time.Time) {
 	w.next, w.nextSpin = now.Sub(w.still)+soon, now.Sub(w.quiet)+soon
 }
 
-// judge returns what is said after a look; hangs: the job hangs or waits, spins: CPU time is used on this node. Then
-// only a certain cause that two looks find is said, and no mismatch: stacks of ranks that compute are of different
-// moments.
-func (w *vigil) judge(f found, hangs, spins bool) (found, bool) {
+// judge returns what is said after a look; hangs: the job hangs or waits. While CPU time is used on this node, only a
+// certain cause that two looks find is said, and no mismatch: stacks of ranks that compute are of different moments. Of
+// early looks two must find the same, too.
+func (w *vigil) judge(f found, hangs bool, l look) (found, bool) {
+	if l == lookEarly {
+		return f, w.judgeEarly(f, hangs)
+	}
 	last, now := w.last, diagnose.StanceOf(f.scenes)
 	defer now.Forget()
 	w.last = now
 	switch {
-	case hangs && !spins:
+	case hangs && l == lookStill:
 		return f, true
 	case hangs && f.answer.Certain() && f.answer.Why[0].Cause != "collective.mismatch":
 		same := f.key == w.candidate
@@ -73,4 +102,24 @@ func (w *vigil) judge(f found, hangs, spins bool) (found, bool) {
 		return found{answer: a, key: a.Key(), scenes: f.scenes}, true
 	}
 	return f, false
+}
+
+// judgeEarly reports whether a second early look has found the same: what ends only by help from outside the job.
+func (w *vigil) judgeEarly(f found, hangs bool) bool {
+	if !hangs || !held(f.answer.Why[0]) {
+		w.candidate, w.early = "", w.after
+		w.pause = min(2*w.pause, w.after)
+		return false
+	}
+	same := f.key == w.candidate
+	if w.candidate = f.key; same {
+		w.early = w.after
+	}
+	return same
+}
+
+// held reports whether a job certainly waits for what no rank of it will do.
+func held(v verdict.Verdict) bool {
+	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "agent.stopped",
+		"store.stopped", "rank.storage", "collective.mismatch"}, v.Cause))
 }

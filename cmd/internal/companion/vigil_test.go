@@ -16,8 +16,10 @@ func looks(cpu float64, read uint64) (at []int, spins bool) {
 		b := a
 		b.at, b.cpu, b.read = a.at.Add(5*time.Second), a.cpu+5*cpu, a.read+5*read
 		w.saw(a, b)
-		if _, spun, due := w.due(b.at); due {
-			at, spins = append(at, i), spun
+		if _, due := w.due(b.at); due == lookEarly {
+			w.judge(found{}, false, due)
+		} else if due != noLook {
+			at, spins = append(at, i), due == lookSpins
 		}
 		a = b
 	}
@@ -44,34 +46,96 @@ func TestAJobThatUsesCPUTimeAloneIsLookedAtLessAndLess(t *testing.T) {
 
 func TestOfAJobThatUsesCPUTimeOnlyWhatTwoLooksFindIsSaid(t *testing.T) {
 	stopped := verdict.Verdict{Cause: "rank.stopped", Sure: verdict.Certain, Ranks: []int{1}}
-	look := func(state verdict.State, v verdict.Verdict) found {
+	seen := func(state verdict.State, v verdict.Verdict) found {
 		a := verdict.Answer{State: state, Why: []verdict.Verdict{v}}
 		return found{answer: a, key: a.Key()}
 	}
 	w := newVigil(time.Minute, time.Now())
-	says := func(f found, spins bool) bool { _, ok := w.judge(f, true, spins); return ok }
-	if !says(look(verdict.Open, stopped), false) {
+	says := func(f found, l look) bool { _, ok := w.judge(f, true, l); return ok }
+	if !says(seen(verdict.Open, stopped), lookStill) {
 		t.Error("a job that stands still is not said")
 	}
-	if says(look(verdict.Hung, stopped), true) || !says(look(verdict.Hung, stopped), true) {
+	if says(seen(verdict.Hung, stopped), lookSpins) || !says(seen(verdict.Hung, stopped), lookSpins) {
 		t.Error("not with the second look")
 	}
 	other := stopped
 	other.Ranks = []int{2}
-	if says(look(verdict.Hung, other), true) {
+	if says(seen(verdict.Hung, other), lookSpins) {
 		t.Error("another rank counts as the same")
 	}
 	for _, v := range []verdict.Verdict{{Cause: "collective.mismatch", Sure: verdict.Certain, Ranks: []int{1}},
 		{Cause: "rank.failed", Sure: verdict.Likely}} {
 		for range 2 {
-			if says(look(verdict.Hung, v), true) {
+			if says(seen(verdict.Hung, v), lookSpins) {
 				t.Errorf("%s is said of ranks that compute", v.Cause)
 			}
 		}
 	}
 	for range 2 {
-		if says(look(verdict.Open, stopped), true) {
+		if says(seen(verdict.Open, stopped), lookSpins) {
 			t.Error("what is open is said of ranks that compute")
 		}
+	}
+}
+
+// What ends only by help from outside is said within half a minute, if two looks find it.
+func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
+	storage := verdict.Verdict{Cause: "rank.storage", Sure: verdict.Certain, Ranks: []int{1}}
+	lock := verdict.Verdict{Cause: "rank.left", Sure: verdict.Certain, Ranks: []int{1}, Blocked: true}
+	left, likely := lock, storage
+	left.Blocked, likely.Sure = false, verdict.Likely
+	for _, tt := range []struct {
+		name  string
+		after time.Duration
+		found []verdict.Verdict // by one look after the other, the last again and again
+		want  int               // seconds
+	}{
+		{"a file system", 2 * time.Minute, []verdict.Verdict{storage}, 15},
+		{"a lock", 2 * time.Minute, []verdict.Verdict{lock}, 15},
+		{"a rank that may go on", 2 * time.Minute, []verdict.Verdict{left}, 120},
+		{"likely", 2 * time.Minute, []verdict.Verdict{likely}, 120},
+		{"another one", 2 * time.Minute, []verdict.Verdict{storage, lock}, 20},
+		{"--hang-after 5s", 5 * time.Second, []verdict.Verdict{left}, 5},
+	} {
+		at := time.Unix(1000, 0)
+		w := newVigil(tt.after, at)
+		for i := 5; ; i += 5 {
+			_, due := w.due(at.Add(time.Duration(i) * time.Second))
+			if due == noLook {
+				continue
+			}
+			v := tt.found[0]
+			if len(tt.found) > 1 {
+				tt.found = tt.found[1:]
+			}
+			a := verdict.Answer{State: verdict.Hung, Why: []verdict.Verdict{v}}
+			if _, says := w.judge(found{answer: a, key: a.Key()}, true, due); says || i > 300 {
+				if i != tt.want {
+					t.Errorf("%s: said after %d s, want %d", tt.name, i, tt.want)
+				}
+				break
+			}
+		}
+	}
+}
+
+// A job that pauses again and again is looked at less and less.
+func TestPausesAreLookedAtLessAndLess(t *testing.T) {
+	at := time.Unix(1000, 0)
+	w := newVigil(2*time.Minute, at)
+	early := 0
+	for range 100 { // 30 s still, then a step
+		for i := 5; i <= 30; i += 5 {
+			if _, due := w.due(at.Add(time.Duration(i) * time.Second)); due == lookEarly {
+				early++
+				w.judge(found{}, false, due)
+			}
+		}
+		a := effort{at: at.Add(30 * time.Second)}
+		at = a.at.Add(5 * time.Second)
+		w.saw(a, effort{at: at, read: 1 << 30})
+	}
+	if early != 2 {
+		t.Errorf("%d early looks, want 2: after 10 and 20 s", early)
 	}
 }
