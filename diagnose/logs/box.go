@@ -14,7 +14,7 @@ type box struct {
 
 // boxWords are in the lines of boxForms.
 var boxWords = []string{" RUNNING AT ", ": Fatal error in ", "] Fatal error in ", "*** reported by process " +
-	"[", "Nodename: ", ", ip="}
+	"[", "Nodename: ", ", ip=", "retryLimit=", "ssh not successful for host "}
 
 // boxForms are reports of Hydra, of which only Intel's has the rank; the heads of MPICH's error stacks; of the state
 // of Neuron's runtime; and of the tracebacks that Ray passes on from another process, which are long.
@@ -28,6 +28,8 @@ var boxForms = []struct {
 	{re(`\(rank (?P<rank>\d+) in comm 0\): Fatal error in `), 8},
 	{re(`\*\*\* reported by process \[\d+,(?P<rank>\d+)\]`), 8}, // of Open MPI
 	{re(`NRT:nrt_infodump +Nodename: (?P<node>[\w.-]+)`), 8},
+	{re(`willRetry=.*\brank=(?P<rank>\d+), size=\d+`), 8}, // of Gloo
+	{re(`^ssh not successful for host (?P<node>[\w.-]+)`), 8},
 	{re(`ray::.*\(pid=\d+, ip=(?P<node>[\d.]+\d)`), 40},
 }
 
@@ -69,7 +71,7 @@ func (b *box) names(e *event, line int64) {
 		e.rank = b.rank
 	}
 	if e.node == "" {
-		e.node = b.node
+		e.node, e.boxed = b.node, b.node != ""
 	}
 }
 

@@ -64,12 +64,12 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses, torchWaits, ncclCauses,
-		hcclCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
+		jobCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses, torchWaits, ncclCauses,
+		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
 		schedulerCauses, programCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
-		rosterCauses, unknownCauses, facts, hostFacts,
+		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
 	} {
 		out = append(out, part...)
 	}

@@ -64,7 +64,7 @@ func (e *event) set(name, value string) {
 
 // alsoOn notes a further node that a line of the same kind names.
 func (e *event) alsoOn(node string) {
-	if node != "" && node != e.node && len(e.others) < maxFacts && !slices.Contains(e.others, node) {
+	if node != "" && node != e.node && !e.boxed && len(e.others) < maxFacts && !slices.Contains(e.others, node) {
 		e.others = append(e.others, node)
 	}
 }

@@ -35,6 +35,7 @@ type event struct {
 	rank   int
 	local  int
 	node   string
+	boxed  bool     // its node is of a line before
 	others []string // further nodes, named by lines of the same kind
 	after  int      // progress of the stream until then
 	lines  int
@@ -187,6 +188,9 @@ func (f *follower) one(line []byte) {
 		f.rest()
 	}
 	line = line[:min(len(line), maxLine)]
+	if f.wrapped(line) {
+		return
+	}
 	f.hits = f.scan.find(line, f.hits[:0])
 	if len(f.hits) == 0 && len(f.busy) == 0 {
 		return

@@ -2,6 +2,9 @@ package logs
 
 import "strings"
 
+// spaced returns the name of an error as text: "Get_Socket" is "Get Socket".
+func spaced(name string) string { return strings.TrimSpace(strings.ReplaceAll(name, "_", " ")) }
+
 // hccl returns a row for codes of HCCL's errors, as in "EI0004: …" and "TITLE(EI0004): …".
 func hccl(id string, grade grade, codes []string, says, do string, need ...string) cause {
 	return cause{id: id, grade: grade, words: codes,
@@ -12,6 +15,23 @@ func hccl(id string, grade grade, codes []string, says, do string, need ...strin
 // hcclCauses are errors of Ascend's HCCL, by their codes.
 var hcclCauses = []cause{
 	{
+		id: "log.hccl-peers", grade: waits, words: []string{"EI0006", "Getting socket times out"},
+		form: re(`\bEI0006\b(?:.*?(?:remote|peer) ?rank: ?\[?(?P<missing>\d{1,7})\b)?|socket times out`),
+		says: "HCCL of {who} got no connection to another rank[, rank {missing},] within HCCL_CONNECT_TIMEOUT",
+		need: []string{"the output of the other ranks: did one end, never start, or begin its first collective later",
+			"HCCL_CONNECT_TIMEOUT of all ranks (120 s where it is not set): is it longer than the start of the slowest rank",
+			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g, -tls -g"},
+		from: "CANN, errors of HCCL",
+	}, {
+		id: "log.hccl-peers", grade: waits, words: []string{"EI0002", "task timeout occurred",
+			"has not received the Notify record from remote rank", "Notify register waits for execution"},
+		form: re(`(?:(?:remote|peer) rank: ?\[?(?P<missing>\d{1,7})\b)|\bEI0002\)?:|task timeout occurred|Notify re`),
+		says: "HCCL of {who} waited in a collective for another rank in vain[: {missing}]",
+		need: []string{"the output of the other ranks: did one end, hang, or get fewer samples than the others",
+			"HCCL_EXEC_TIMEOUT of all ranks: is it longer than the slowest rank needs (compiling, a checkpoint)",
+			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g"},
+		from: "CANN, errors of HCCL",
+	}, {
 		id: "log.port-in-use", grade: decisive, words: []string{"EI0019", "EI0020"},
 		form: re(`\bEI00(?:19|20)\)?:(?:.*?address (?P<addr>[\da-fA-F.:]+) and port:? ?(?P<port>\d+))?`),
 		says: "HCCL of {who} cannot listen on its port[ ({addr} port {port})]: another process uses it, as a rule one of " +

@@ -26,7 +26,9 @@ func (f *follower) judge() Reading {
 		return e.over() || len(f.facts[e.cause.but]) > 0 || e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
 	})
 	roots := ofGrades(live, decisive, failed)
-	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool { return e.cause.id == "log.peer-lost" })
+	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool {
+		return e.cause.id == "log.peer-lost" || e.cause.id == watchdogID
+	})
 	if len(roots) == 0 && len(rest) > 0 {
 		roots = slices.DeleteFunc(ofGrades(all, decisive, failed), func(e *event) bool {
 			return e.cause.soft || e.st.progress-e.after > fewSteps
@@ -223,10 +225,11 @@ func (f *follower) adopt(e *event) {
 
 func (f *follower) verdict(group []*event) verdict.Verdict {
 	top := group[0]
+	together(group)
 	ranks, nodes := whose(group)
 	name := who(ranks, nodes, top)
 	if top.cause.job {
-		ranks, nodes = pair(top), nil
+		ranks, nodes = pairs(group), nil
 	}
 	v := verdict.Verdict{Cause: top.cause.id, Sure: verdict.Likely, Ranks: ranks, Nodes: nodes, Since: top.time,
 		Says: top.says(name), Do: top.fill(top.cause.do, name), Seen: quoted(group)}
@@ -234,15 +237,6 @@ func (f *follower) verdict(group []*event) verdict.Verdict {
 		v.Sure = verdict.Certain
 	}
 	return v
-}
-
-// pair returns the two ranks that a line names.
-func pair(e *event) []int {
-	a, b := number(e.vals["a"]), number(e.vals["b"])
-	if a < 0 || b < 0 {
-		return nil
-	}
-	return []int{min(a, b), max(a, b)}
 }
 
 func (f *follower) lead(group []*event) Lead {

@@ -30,8 +30,9 @@ var ncclCauses = []cause{
 	}, {
 		id: "log.duplicate-gpu", grade: decisive, job: true, words: []string{"Duplicate GPU detected"},
 		form: opt(`rank (?P<a>\d+) and rank (?P<b>\d+) both on CUDA device (?P<dev>\w+)`),
-		says: "two ranks use the same GPU[: ranks {a} and {b}, device {dev}]",
-		do:   "choose the GPU by the local rank: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))",
+		says: "several ranks use the same GPU[: {all} share {dev}]",
+		do: "choose the GPU by the local rank: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])); with Horovod " +
+			"torch.cuda.set_device(hvd.local_rank())",
 		from: "NVIDIA/nccl init.cc",
 	}, {
 		id: "log.rank-duplicate", grade: decisive, words: []string{"has already checked in"},
@@ -66,7 +67,7 @@ var ncclCauses = []cause{
 	}, {
 		id: "log.interface-or-version", grade: family, with: "nccl.ifname",
 		words: []string{"is neither AF_INET"},
-		says: "NCCL of {who} has no address to connect to: NCCL_SOCKET_IFNAME names an interface that a node " +
+		says: "NCCL of {who} has no address to connect to: NCCL_SOCKET_IFNAME[ ({fact})] names an interface that a node " +
 			"does not have, or the nodes load different NCCL versions",
 		do:   "on each node: compare ip -br addr with NCCL_SOCKET_IFNAME, and the line NCCL version",
 		need: []string{"ip -br addr of each node", "the NCCL version of each node (NCCL_DEBUG=VERSION)"},

@@ -24,6 +24,44 @@ var rdmaCauses = []cause{
 		says: "{who} sees an RDMA device that has no usable GID in its network namespace",
 		do:   "use hostNetwork, or name in NCCL_IB_HCA only the devices that show_gids lists in the container",
 	}, {
+		id: "log.rdma-no-route", grade: family, words: []string{"ibv_modify_qp failed"},
+		form: re(`ibv_modify_qp failed with (?:error )?(?:(?:101|113) )?(?P<why>Network is unreachable|No route to host)` +
+			`(?:.* on dev (?P<dev>[\w.-]+)(?::\d+)?)?(?:.*local GID index (?P<index>\d+))?` +
+			`(?:.*remote GID (?P<gid>[\da-fA-F:.]+))?`),
+		says: "the RDMA device[ {dev}] of {who} has no route to the GID[ {gid}] of the other end ({why})[; it uses its GID " +
+			"{index}]",
+		do: "compare show_gids of both ends: NCCL_IB_GID_INDEX must name a GID of RoCE v2 whose address reaches the other's" +
+			" (ping -I between the rails); give the rails routes to each other, or let only those of one network be used " +
+			"(NCCL_IB_HCA, NCCL_CROSS_NIC=0)",
+		need: []string{"show_gids and ip route of both nodes, in the job's container",
+			"which devices each rank uses (NCCL_DEBUG=INFO: NET/IB : Using)"},
+		from: "NVIDIA/nccl ibvwrap.cc, ibv_modify_qp(3)",
+	}, {
+		id: "log.nccl-gid-namespace", grade: family, soft: true, words: []string{"ncclIbRoceGetVersionNum"},
+		form: re(`WARN.*ncclIbRoceGetVersionNum: (?P<why>.+)`),
+		says: "NCCL of {who} cannot read the type of a GID ({why}): in a container it asks also for GIDs of other network " +
+			"namespaces, and NCCL before 2.26 fails then",
+		do: "use NCCL 2.26 or newer; or name the GID that show_gids lists in the container (NCCL_IB_GID_INDEX), or start " +
+			"the container with the host's network",
+		need: []string{"the line NCCL version", "show_gids in the job's container"},
+		from: "NVIDIA/nccl#1573",
+	}, {
+		id: "log.nvshmem-transport", grade: family, soft: true, words: []string{"nvidia_peermem detected"},
+		form: re(`neither nv_peer_mem,? n?or nvidia_peermem detected`),
+		says: "NVSHMEM of {who} leaves its transport over InfiniBand out: neither nvidia_peermem nor nv_peer_mem is loaded " +
+			"on {where}",
+		do: "modprobe nvidia-peermem on that node (lsmod | grep peermem), and mount /sys into the container; without it " +
+			"only GPUs that NVLink or PCIe connects reach each other",
+		need: []string{"lsmod of that node (nvidia_peermem)", "nvidia-smi topo -p2p r of that node"},
+		from: "NVSHMEM transport/ibrc/ibrc.cpp",
+	}, {
+		id: "log.nvshmem-transport", grade: open, soft: true, words: []string{"is not accessible, exiting"},
+		form: re(`\[GPU (?P<a>\d+)\] Peer GPU (?P<b>\d+) is not accessible`),
+		says: "NVSHMEM of {who} finds no way from GPU {a} to GPU {b}: neither NVLink or PCIe, nor a transport over a network",
+		need: []string{"a run with NVSHMEM_DEBUG=INFO: which transports it leaves out, and why",
+			"nvidia-smi topo -p2p r, and lsmod (nvidia_peermem) of that node", "ibv_devinfo in the job's container"},
+		from: "NVSHMEM host/topo/topo.cpp",
+	}, {
 		id: "log.rdma-connect", grade: family, words: []string{"ibv_"},
 		form: re(`(?P<call>ibv_(?:create|alloc|open|query|reg)\w*)(?:\([^)]*\))? .*Connection timed out`),
 		says: "the RDMA device of {where} does not answer its driver ({call}: Connection timed out)",

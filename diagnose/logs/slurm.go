@@ -3,6 +3,9 @@ package logs
 // transportErrors are reasons that say nothing of what was asked for.
 var transportErrors = []string{"Socket timed out", "Zero Bytes", "redential", "Unable to contact", "Connection refused"}
 
+// onNode is how srun names the node of a task that did not start.
+const onNode = `failed on node (?P<node>[\w.-]+)`
+
 // mungeTime returns a row for a time that Slurm writes after a credential of the wrong age.
 func mungeTime(word, did string) cause {
 	return cause{id: "log.munge", grade: family, soft: true, with: "munge.age", words: []string{word},
@@ -20,12 +23,16 @@ var schedulerCauses = []cause{
 		from: "slurm, cred/munge",
 	}, {
 		id: "log.slurm-credential", grade: decisive, words: []string{"Job credential expired", "Credential replayed"},
-		says: "a node refuses Slurm's credential for the step: the clocks of the nodes differ, or the start took too long",
+		form: opt(onNode),
+		says: "Slurm's credential for the step is refused on {where}: the clocks of the nodes differ, or the start took " +
+			"too long",
 		do:   "compare date between the controller and that node; restart munge and slurmd",
 		from: "slurm, slurmd",
 	}, {
 		id: "log.slurm-credential", grade: family, words: []string{"Invalid job credential"},
-		says: "a node refuses Slurm's credential for the step: munge's keys, the clocks or the versions of Slurm differ",
+		form: opt(onNode),
+		says: "Slurm's credential for the step is refused on {where}: munge's keys, the clocks or the versions of Slurm " +
+			"differ",
 		do: "compare date, slurmd -V and munge -n | ssh NODE unmunge between the controller and that node; restart " +
 			"munge and slurmd",
 		need: []string{"slurmd's log of that node: the line before says why", "slurmd -V and date of that node"},
@@ -113,11 +120,21 @@ var schedulerCauses = []cause{
 		from: "openpmix/openpmix#2786",
 	}, {
 		id: "log.munge", grade: family, soft: true, words: []string{"Expired credential", "Rewound credential"},
-		says: "munge refuses a credential for its age: the clocks of the nodes differ; the lines ENCODED and DECODED have " +
-			"both times",
+		says: "munge refuses a credential for its age: the clocks of the nodes differ[ by {apart}], as the lines ENCODED " +
+			"and DECODED say",
 		do:   "compare date on both nodes, and let chrony or ntpd set them; munge allows 5 minutes",
 		need: []string{"date of both nodes, at the same time"},
 		from: "slurm, auth/munge",
+	}, {
+		id: "log.munge", grade: family, soft: true, words: []string{"munge.socket"},
+		form: re(`access "(?P<file>[^"]*munge\.socket[^"]*)": (?P<why>No such file or directory|Connection refused|` +
+			`Permission denied)`),
+		says: "munge does not answer on {where} ({file}: {why}): its daemon (munged) does not run there, or has another " +
+			"socket",
+		do: "on that node: systemctl enable --now munge, before slurmd (journalctl -u munge has the reason: the key, its " +
+			"rights); in a container mount the folder of the socket; then restart slurmd",
+		need: []string{"systemctl status munge of that node, and ls -l of that folder"},
+		from: "munge, slurm auth/munge",
 	}, mungeTime("ENCODED: ", "wrote"), mungeTime("DECODED: ", "read"), {
 		id: "log.munge", grade: decisive, soft: true,
 		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential"},

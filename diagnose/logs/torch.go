@@ -33,17 +33,23 @@ var torchCauses = []cause{
 		id: "log.master-addr-wrong", grade: decisive,
 		words: []string{
 			"Using IP address of  for node", "--master_addr= ", "--master_addr=\"\"", "--address=:", "GCS at address :",
-			"tcp://:", "MASTER_ADDR expected, but not set", "--master-addr= ", "MASTER_ADDR=\"\"", "rdzv_endpoint=:",
+			"tcp://:", "--master-addr= ", "MASTER_ADDR=\"\"", "rdzv_endpoint=:",
 			"rdzv-endpoint=:",
 		},
 		says: "the master's address is empty, so {who} has no host to connect to",
 		do:   "set MASTER_ADDR (or --master-addr, --address) to the address of node 0 on every node",
 		from: "deepspeedai/DeepSpeed#2631",
 	}, {
+		id: "log.master-addr-wrong", grade: decisive, words: []string{"MASTER_ADDR expected, but not set"},
+		says: "{who} has no MASTER_ADDR in its environment, which a launcher sets: the program was started without one",
+		do: "start it with torchrun, or with launch, which set MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE; without a " +
+			"launcher set all four on every node",
+		from: "torch rendezvous.py",
+	}, {
 		id: "log.env-missing", grade: decisive, words: []string{"expected, but not set"},
 		form: re(`environment variable (?P<name>\w+) expected, but not set`),
 		says: "{who} has no {name} in its environment: the launcher did not set it",
-		do:   "start the program with torchrun, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
+		do:   "start the program with torchrun or launch, or set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT",
 	}, {
 		id: "log.torch-without-cuda", grade: decisive,
 		words: []string{"Torch not compiled with CUDA enabled"},

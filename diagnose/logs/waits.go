@@ -17,6 +17,9 @@ const rootForm = `\[(?P<rank>\d+)\] is setting up NCCL communicator and ` +
 var rootNeed = []string{"the output of rank {root}: what it did then, and its stack (py-spy dump)",
 	"did it compile, load or prepare data longer than the timeout"}
 
+// watchdogID is the cause of the lines with which torch ends a process after a collective that failed.
+const watchdogID = "log.watchdog-ends"
+
 // storeLostWords are how torchrun's agent reports that it can no longer use the store of its rendezvous.
 var storeLostWords = []string{"failed to shutdown the rendezvous", "failed to send a keep-alive heartbeat to the"}
 
@@ -165,13 +168,6 @@ var torchWaits = []cause{
 		says: "TensorFlow waits for tasks of job {job}, by their numbers: {who}",
 		need: []string{"the output of these tasks: do they run, with the same list of addresses (TF_CONFIG)",
 			"is the port of each task reachable from the others: nc -zv HOST PORT"},
-	}, {
-		id: "log.hccl-peers", grade: waits, words: []string{"Getting socket times out", "task timeout occurred",
-			"has not received the Notify record from remote rank", "Notify register waits for execution"},
-		form: opt(`(?:remote|peer) rank: ?\[?(?P<missing>\d+)`),
-		says: "HCCL of {who} waited for another rank in vain[: {missing}]",
-		need: []string{"the output of the other ranks: did one end, or never start",
-			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g", "HCCL_CONNECT_TIMEOUT"},
 	}, {
 		id: "log.ranks-missing", grade: waits, words: []string{"there are other ranks that didn't"},
 		says: "{who} waited for other ranks, which have failed or are slow",
@@ -350,13 +346,18 @@ var torchWaits = []cause{
 			"socketProgress: Connection closed", "Socket closed", "recv, socket is closed", "recv() failed",
 			"peer closed", "JAX distributed service detected fatal errors",
 			"Failed to send RPC to coordination service", "NCCL communicator was aborted",
-			"Some NCCL operations have failed or timed out",
-			"taking the entire process down", "another rank", "Remote host closed", "Failed to execute operation",
+			"another rank", "Remote host closed", "Failed to execute operation",
 		},
 		not: []string{"willRetry=1", "sendBytes failed on", "recvValue failed on", "recvVector failed on", "retry",
 			"Retry"},
 		says: "{who} lost the connection to a rank that ended",
 		need: []string{"the output of the rank or node that ended first: it is not in these logs"},
+	}, {
+		id: watchdogID, grade: cascade, words: []string{"taking the entire process down",
+			"Some NCCL operations have failed or timed out"},
+		says: "{who} is ended by torch's watchdog, since a collective failed or timed out",
+		need: []string{"the output of all ranks before these lines: which rank failed first, or hangs"},
+		from: "torch ProcessGroupNCCL",
 	}, {
 		id: "log.peer-lost", grade: cascade, words: []string{"Horovod has been shut down"},
 		says: "{who} was shut down by Horovod, since another rank raised an exception or ended before",

@@ -1,0 +1,44 @@
+package logs
+
+import "bytes"
+
+// rejoin returns a line together with the one before it, where one message was broken into two lines; nil: it is a line
+// of its own.
+func (f *follower) rejoin(line []byte) []byte {
+	const longest = 2000
+	text := bytes.TrimLeft(line, " \t")
+	if len(line)-len(text) < 2 || len(text) == 0 || len(line) > longest || len(f.busy) > 0 {
+		return nil
+	}
+	before := bytes.TrimRight(bytes.TrimSuffix(f.chunk, []byte("\n")), "\r")
+	before = before[bytes.LastIndexByte(before, '\n')+1:]
+	if len(before) == 0 || len(before) > longest || before[0] == ' ' || before[0] == '\t' {
+		return nil
+	}
+	last := before[len(before)-1]
+	if last != ',' && (last|0x20 < 'a' || last|0x20 > 'z' || text[0] < 'a' || text[0] > 'z') {
+		return nil
+	}
+	return append(append(bytes.Clone(before), ' '), text...)
+}
+
+// wrapped reads a line as the rest of the one before it, and says whether both together have a cause of their own.
+func (f *follower) wrapped(line []byte) bool {
+	whole := f.rejoin(line)
+	if whole == nil {
+		return false
+	}
+	causeOf := func(part []byte) *cause {
+		p := strip(part)
+		f.hits = f.scan.find(part, f.hits[:0])
+		found, _ := f.match(p.body)
+		return found
+	}
+	first := causeOf(whole[:len(whole)-len(bytes.TrimLeft(line, " \t"))-1])
+	both := causeOf(whole)
+	if both == nil || both == first || both.grade >= unknown {
+		return false
+	}
+	f.hit(whole)
+	return true
+}
