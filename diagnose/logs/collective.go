@@ -20,6 +20,7 @@ type works struct {
 // work is what one rank waited for.
 type work struct {
 	rank, seq   int
+	group       string // of processes, by torch's numbers; "": the line has none
 	op, size    string
 	enqueued    int // the last work that the program asked for; -1: unknown
 	where, line string
@@ -30,25 +31,33 @@ const maxWorks = 1 << 16
 func newWorks() works { return works{of: map[int]work{}} }
 
 var (
-	workForm = regexp.MustCompile(`\[Rank (\d+)\].*WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
+	workForm = regexp.MustCompile(`\[(?:PG ([^\]]*?) )?Rank (\d+)\].*` +
+		`WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
 	lastForm = regexp.MustCompile(`Rank (\d+)\].*last enqueued (?:NCCL )?work: (\d+)`)
 )
 
-// add reads a line of a watchdog. The first line of a rank counts.
-func (w works) add(line []byte, where string) {
+// add reads a line of a watchdog. The first line of a rank counts. A rank in the line is that in its group; the one of
+// its prefix, where it has one, is that in the job.
+func (w works) add(line []byte, inJob int, where string) {
 	if m := workForm.FindSubmatch(line); m != nil {
-		rank := number(string(m[1]))
+		rank := number(string(m[2]))
+		if inJob >= 0 {
+			rank = inJob
+		}
 		if old, ok := w.of[rank]; (!ok || old.seq < 0) && len(w.of) < maxWorks {
 			last := -1
 			if ok {
 				last = old.enqueued
 			}
-			w.of[rank] = work{rank: rank, seq: number(string(m[2])), op: string(m[3]), size: string(m[4]), enqueued: last,
-				where: where, line: string(line[:min(len(line), maxQuote)])}
+			w.of[rank] = work{rank: rank, group: string(m[1]), seq: number(string(m[3])), op: string(m[4]),
+				size: string(m[5]), enqueued: last, where: where, line: string(line[:min(len(line), maxQuote)])}
 		}
 	}
 	if m := lastForm.FindSubmatch(line); m != nil {
 		rank := number(string(m[1]))
+		if inJob >= 0 {
+			rank = inJob
+		}
 		one, ok := w.of[rank]
 		if !ok {
 			one = work{rank: rank, seq: -1, enqueued: -1, where: where, line: string(line[:min(len(line), maxQuote)])}
@@ -72,10 +81,57 @@ func (w works) verdict() (verdict.Verdict, bool) {
 		return verdict.Verdict{}, false
 	}
 	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.rank, b.rank) })
+	if slices.ContainsFunc(all, func(one work) bool { return one.group != all[0].group }) {
+		return verdict.Verdict{}, false
+	}
 	if v, ok := differing(all); ok {
 		return v, true
 	}
-	return behind(all)
+	if v, ok := behind(all); ok {
+		return v, true
+	}
+	return apartIn(all)
+}
+
+// apartIn finds ranks that wait in two collectives, of other kinds and with numbers close to each other.
+func apartIn(all []work) (verdict.Verdict, bool) {
+	const near = 100
+	low := slices.MinFunc(all, func(a, b work) int { return cmp.Compare(a.seq, b.seq) })
+	high := slices.MaxFunc(all, func(a, b work) int { return cmp.Compare(a.seq, b.seq) })
+	if low.seq == high.seq || high.seq-low.seq > near || low.op == high.op {
+		return verdict.Verdict{}, false
+	}
+	var early, late []work
+	for _, one := range all {
+		switch {
+		case one.seq == low.seq && one.op == low.op:
+			early = append(early, one)
+		case one.seq == high.seq && one.op == high.op:
+			late = append(late, one)
+		default:
+			return verdict.Verdict{}, false
+		}
+	}
+	few := early
+	if len(late) < len(early) {
+		few = late
+	}
+	return verdict.Verdict{
+		Cause: "log.collective-mismatch", Sure: verdict.Likely, Ranks: ranksOf(few),
+		Seen: append(quotes(early)[:1], quotes(late)[0]),
+		Says: fmt.Sprintf("the ranks are out of step: %s in collective number %d (%s), and %s in number %d (%s)",
+			rankList(ranksOf(early))+waitVerb(early), low.seq, low.op, rankList(ranksOf(late)), high.seq, high.op),
+		Do: "compare what these ranks call at this point: in one group of processes all must call the same collectives in " +
+			"the same order (an if on the rank, or other numbers of batches); where they are of different groups, look for " +
+			"the rank of each group that is missing",
+	}, true
+}
+
+func waitVerb(all []work) string {
+	if len(all) == 1 {
+		return " waits"
+	}
+	return " wait"
 }
 
 // differing finds the fewer ranks that call something else under the same number.

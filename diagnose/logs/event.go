@@ -28,6 +28,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 		return nil
 	}
 	e.file, e.where, e.order, e.lines, e.time = f.index, f.place(), f.lines, 1, f.when()
+	e.undated = !f.dated && !e.time.IsZero()
 	e.text = string(bytes.ToValidUTF8(p.body[:min(len(p.body), maxQuote)], []byte("?")))
 	e.after = st.progress
 	if st.progress == st.wanted {

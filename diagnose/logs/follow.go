@@ -22,23 +22,25 @@ const (
 
 // event is the first line of one kind in one stream.
 type event struct {
-	cause  *cause
-	st     *stream
-	file   int
-	where  string
-	order  int64
-	time   time.Time
-	text   string
-	at     string // innermost frame of the program
-	trace  bool   // it ends a traceback
-	vals   map[string]string
-	rank   int
-	local  int
-	node   string
-	boxed  bool     // its node is of a line before
-	others []string // further nodes, named by lines of the same kind
-	after  int      // progress of the stream until then
-	lines  int
+	cause *cause
+	st    *stream
+	file  int
+	where string
+	order int64
+	time  time.Time
+	text  string
+	at    string // innermost frame of the program
+	trace bool   // it ends a traceback
+	vals  map[string]string
+	rank  int
+	local int
+	node  string
+	boxed bool // its node is of a line before
+	// undated: the year of its time is that of the log's file, since no time of the log has one.
+	undated bool
+	others  []string // further nodes, named by lines of the same kind
+	after   int      // progress of the stream until then
+	lines   int
 }
 
 // stream is what one writer wrote.

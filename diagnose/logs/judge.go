@@ -233,6 +233,9 @@ func (f *follower) verdict(group []*event) verdict.Verdict {
 	}
 	v := verdict.Verdict{Cause: top.cause.id, Sure: verdict.Likely, Ranks: ranks, Nodes: nodes, Since: top.time,
 		Says: top.says(name), Do: top.fill(top.cause.do, name), Seen: quoted(group)}
+	if top.undated {
+		v.Since = time.Time{}
+	}
 	if top.cause.grade == decisive || top.cause.grade == failed && top.trace {
 		v.Sure = verdict.Certain
 	}

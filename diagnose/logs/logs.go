@@ -41,14 +41,15 @@ type Lead struct {
 
 // Failure is one failure of one process.
 type Failure struct {
-	Rank  int       `json:"rank"`  // -1: the log does not name it
-	Local int       `json:"local"` // local rank; -1: the log does not name it
-	Node  string    `json:"node,omitempty"`
-	Error string    `json:"error"`        // the line, without its prefix
-	At    string    `json:"at,omitempty"` // the innermost line of the program: file:line
-	Where string    `json:"where"`        // log:line
-	Time  time.Time `json:"time,omitzero"`
-	Cause string    `json:"cause"` // ID of the table of causes
+	Rank    int       `json:"rank"`  // -1: the log does not name it
+	Local   int       `json:"local"` // local rank; -1: the log does not name it
+	Node    string    `json:"node,omitempty"`
+	Error   string    `json:"error"`        // the line, without its prefix
+	At      string    `json:"at,omitempty"` // the innermost line of the program: file:line
+	Where   string    `json:"where"`        // log:line
+	Time    time.Time `json:"time,omitzero"`
+	Undated bool      `json:"undated,omitempty"` // no time of the log has a year; Time has the year of the file
+	Cause   string    `json:"cause"`             // ID of the table of causes
 }
 
 // Count is how often one kind of consequence is in the logs.

@@ -110,7 +110,7 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		case wordHost:
 			f.ofHost(st, p.body)
 		case wordWatchdog, wordEnqueued:
-			f.works.add(p.body, f.place())
+			f.works.add(p.body, p.rank, f.place())
 		case markProgress:
 			if !failure && st.progress < st.wanted && st.root == nil {
 				if st.progress++; st.progress == st.wanted {

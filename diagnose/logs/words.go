@@ -183,7 +183,7 @@ func (e *event) kind() string {
 
 func (e *event) failure() *Failure {
 	return &Failure{Rank: e.rank, Local: e.local, Node: e.node, Error: cut(tidy(e.text)), At: e.at, Where: e.where,
-		Time: e.time, Cause: e.cause.id}
+		Time: e.time, Undated: e.undated, Cause: e.cause.id}
 }
 
 // cut shortens a text to a sentence's length.

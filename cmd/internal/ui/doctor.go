@@ -3,6 +3,7 @@ package ui
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"launch/diagnose/logs"
@@ -97,6 +98,9 @@ func (u *UI) Logs(r logs.Reading) {
 		u.verdict(u.out, v)
 	}
 	for _, l := range r.Open[:min(len(r.Open), 4)] {
+		if said(r.Verdicts, l) {
+			continue
+		}
 		u.print(u.out, indent+"open    ", indent+"        ", l.Family+": "+l.Says)
 	}
 	for _, c := range r.Cascade {
@@ -115,6 +119,11 @@ func (u *UI) Logs(r logs.Reading) {
 	}
 }
 
+// said says whether a verdict has the sentence of a lead, which then only adds what to gather.
+func said(all []verdict.Verdict, l logs.Lead) bool {
+	return slices.ContainsFunc(all, func(v verdict.Verdict) bool { return v.Cause == l.Family && v.Says == l.Says })
+}
+
 // firstFailure says in one line who failed first, when, where and with what.
 func firstFailure(f logs.Failure) string {
 	who := "a process"
@@ -127,7 +136,11 @@ func firstFailure(f logs.Failure) string {
 	if f.Node != "" {
 		who += " (" + f.Node + ")"
 	}
-	if !f.Time.IsZero() {
+	switch {
+	case f.Time.IsZero():
+	case f.Undated:
+		who += " at " + f.Time.Format("01-02 15:04:05")
+	default:
 		who += " at " + f.Time.Format(time.DateTime)
 	}
 	text := fmt.Sprintf("%s, %s: %s", who, f.Where, f.Error)
