@@ -89,6 +89,7 @@ type follower struct {
 	opened  int64            // the line where the youngest of them began
 	hits    []int32
 	hints   hints
+	proof   proof
 
 	// of the log that is read
 	index, rank int
@@ -122,6 +123,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
 		f.dated = false
+		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)
 		f.unfinished()
@@ -194,6 +196,9 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.hits = f.scan.find(line, f.hits[:0])
+	if f.proof.table && result(line) {
+		f.proved()
+	}
 	if len(f.hits) == 0 && len(f.busy) == 0 {
 		return
 	}

@@ -22,6 +22,9 @@ var hostFacts = []cause{
 
 // hosts compares what the hosts say where no line is a failure, and none shows a step of the job.
 func (f *follower) hosts(r *Reading) {
+	if f.moved {
+		return
+	}
 	of := func(fact string) []string { return slices.Sorted(maps.Keys(f.facts[fact])) }
 	has := of("nccl.plugin")
 	none := slices.DeleteFunc(of("nccl.no-plugin"), func(h string) bool { return slices.Contains(has, h) })

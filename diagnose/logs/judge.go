@@ -21,7 +21,8 @@ const (
 // judge says what all lines together mean.
 func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
-	all, began := apart(f.sorted(), rosterID)
+	sorted, passed := f.disproved(f.sorted())
+	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
 		return e.over() || len(f.facts[e.cause.but]) > 0 || e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
 	})
@@ -55,8 +56,9 @@ func (f *follower) judge() Reading {
 	}
 	if r.First != nil {
 		r.Cascade = f.cascade(all, used)
-	} else if !f.moved {
+	} else {
 		f.hosts(&r)
+		r.Passed = finding.Map(passed[:min(len(passed), maxSeen)], func(e *event) Failure { return *e.failure() })
 	}
 	return r
 }

@@ -21,6 +21,8 @@ type Reading struct {
 	First *Failure `json:"first,omitempty"`
 	// Cascade counts the failures that follow from the first one.
 	Cascade []Count `json:"cascade,omitempty"`
+	// Passed are lines that look like failures, after which the program gave its results; where there is no failure.
+	Passed []Failure `json:"passed,omitempty"`
 	// Moved says whether a line shows steps of a job, or that it ended well.
 	Moved bool  `json:"moved"`
 	Files int   `json:"files"`

@@ -32,6 +32,7 @@ func (f *follower) register() (words []string) {
 		special(w, w)
 	}
 	special(markBox, boxWords...)
+	special(markProof, proofWords...)
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {
 		f.steps[id(w)] = true

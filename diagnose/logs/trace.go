@@ -105,6 +105,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 				f.awaits(st, f.add(f.ofException(p.body), st, p, nil))
 				failure = true
 			}
+		case markProof:
+			f.proves(p.body)
 		case wordInit:
 			f.noteRank(p.body)
 		case wordHost:

@@ -107,6 +107,9 @@ func (u *UI) Logs(r logs.Reading) {
 		u.print(u.out, indent+"then    ", indent+"        ", fmt.Sprintf("%s (%s%s)", c.Says,
 			finding.Plural(c.Lines, "line", "lines"), ofRanks(c.Ranks)))
 	}
+	for _, p := range r.Passed {
+		u.print(u.out, indent+"warning ", indent+"        ", p.Where+": "+p.Error+" (the program gave its results after it)")
+	}
 	for _, n := range r.Need() {
 		u.print(u.out, indent+"need    ", indent+"        ", n)
 	}

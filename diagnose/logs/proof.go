@@ -1,0 +1,109 @@
+package logs
+
+import (
+	"bytes"
+	"slices"
+)
+
+// proof is what the log that is read shows of a program that works: results of a benchmark, or the greetings of all
+// ranks.
+type proof struct {
+	table   bool         // the head of a table of results was there
+	greeted map[int]bool // ranks that did
+	command int64        // the line, of all logs, with the last command that starts a program
+	spans   []span
+}
+
+// span are lines between a command and the last proof that its program works.
+type span struct{ file, from, to int64 }
+
+const markProof = "proof"
+
+// proofWords are in the lines of the forms below.
+var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ello world", "ello World", "ello, world",
+	"ello, World", "ello from", "mpirun ", "mpiexec ", "srun ", "torchrun "}
+
+var (
+	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
+	greetForm = re(`(?i)\bhello,? .*\b(?:rank|proc|process|processor|task)[ :#=]+` +
+		`(?P<rank>\d+)(?: of | out of |/)(?P<of>\d+)\b`)
+	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +
+		`(?:mpirun|mpiexec|srun|torchrun) [\w./-]`)
+)
+
+// restart forgets what the log before had.
+func (p *proof) restart(line int64) {
+	p.table, p.greeted, p.command = false, map[int]bool{}, line
+}
+
+// proves reads a line with such a word.
+func (f *follower) proves(body []byte) {
+	p := &f.proof
+	switch {
+	case commandForm().Match(body):
+		p.restart(f.lines)
+	case tableForm().Match(body):
+		p.table = true
+	default:
+		m := greetForm().FindSubmatch(body)
+		if m == nil {
+			return
+		}
+		v := values(greetForm(), m)
+		if rank, of := number(v["rank"]), number(v["of"]); rank >= 0 && rank < of && of > 1 && len(p.greeted) < maxStreams {
+			p.greeted[rank] = true
+			if len(p.greeted) >= of {
+				f.proved()
+			}
+		}
+	}
+}
+
+// proved notes that what was written since the last command is no failure of it.
+func (f *follower) proved() {
+	f.moved = true
+	s := span{int64(f.index), f.proof.command, f.lines}
+	if n := len(f.proof.spans); n > 0 && f.proof.spans[n-1].file == s.file && f.proof.spans[n-1].from == s.from {
+		f.proof.spans[n-1] = s
+	} else if n < maxEvents {
+		f.proof.spans = append(f.proof.spans, s)
+	}
+}
+
+// result says whether a line is a row of results: a size, and numbers, of which one has a decimal point.
+func result(line []byte) bool {
+	const longest = 200
+	p := strip(line[:min(len(line), longest)])
+	fields := bytes.Fields(p.body)
+	if len(fields) < 2 || digits(fields[0], 0) != len(fields[0]) {
+		return false
+	}
+	return slices.ContainsFunc(fields[1:], func(w []byte) bool {
+		whole := digits(w, 0)
+		return whole > 0 && whole+1 < len(w) && w[whole] == '.' && digits(w, whole+1) == len(w)
+	}) && !slices.ContainsFunc(fields, func(w []byte) bool { return len(w) > 24 })
+}
+
+// disproved returns the events without those after which the program of the same command gave its results, and those.
+// An error of the program, or the end of a process, is never one of them, nor is what was there with it.
+func (f *follower) disproved(all []*event) (live, passed []*event) {
+	within := func(e *event) bool {
+		return slices.ContainsFunc(f.proof.spans, func(s span) bool {
+			return s.file == int64(e.file) && e.order > s.from && e.order < s.to
+		})
+	}
+	for _, e := range all {
+		if (e.cause.grade <= failed && e.cause.grade != family || e.cause.grade == ended || e.cause.grade == cascade) &&
+			within(e) {
+			return all, nil
+		}
+	}
+	for _, e := range all {
+		if within(e) {
+			passed = append(passed, e)
+		} else {
+			live = append(live, e)
+		}
+	}
+	return live, passed
+}
