@@ -20,6 +20,9 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {
 		if old.lines++; !old.over() {
+			if f.tellsMore(old, &e, p.body) {
+				old.text, old.where = quote(p.body), f.place()
+			}
 			old.learn(&e, f.lines)
 			old.alsoOn(e.vals["node"])
 			return old
@@ -29,7 +32,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	}
 	e.file, e.where, e.order, e.lines, e.time = f.index, f.place(), f.lines, 1, f.when()
 	e.undated = !f.dated && !e.time.IsZero()
-	e.text = string(bytes.ToValidUTF8(p.body[:min(len(p.body), maxQuote)], []byte("?")))
+	e.text = quote(p.body)
 	e.after = st.progress
 	if st.progress == st.wanted {
 		f.wanting++
@@ -37,6 +40,11 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	st.wanted = st.progress + fewSteps + 1
 	f.events[key], f.last = &e, &e
 	return &e
+}
+
+// quote returns what an event holds of a line.
+func quote(body []byte) string {
+	return string(bytes.ToValidUTF8(body[:min(len(body), maxQuote)], []byte("?")))
 }
 
 // learn takes from a later line of the same kind, soon after, what the first one did not say.

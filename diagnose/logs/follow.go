@@ -196,6 +196,7 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.hits = f.scan.find(line, f.hits[:0])
+	f.continues(line)
 	if f.proof.table && result(line) {
 		f.proved()
 	}

@@ -90,21 +90,34 @@ func (f *follower) hint(line []byte) {
 	}
 }
 
-// ofHints adds the first of the noted lines that looks like an error and has no cause in the table.
+// isHint says whether a line looks like an error and has no cause in the table.
+func (f *follower) isHint(line []byte) bool {
+	p := strip(line)
+	f.hits = f.scan.find(line, f.hits[:0])
+	found, _ := f.match(p.body)
+	return found == nil && !calm().Match(p.body) &&
+		slices.ContainsFunc(hintForms, func(one form) bool { return one().Match(p.body) })
+}
+
+// ofHints adds the first of the noted lines that is a hint, or one close to it that has more of a reason.
 func (f *follower) ofHints() {
 	lines, line := f.lines, f.line
-	for _, h := range f.hints.lines {
-		p := strip(h.line)
-		f.hits = f.scan.find(h.line, f.hits[:0])
-		if found, _ := f.match(p.body); found != nil || calm().Match(p.body) ||
-			!slices.ContainsFunc(hintForms, func(one form) bool { return one().Match(p.body) }) {
-			continue
+	var best *hint
+	for i := range f.hints.lines {
+		h := &f.hints.lines[i]
+		if best != nil && h.at-best.at > closeBy {
+			break
 		}
+		if f.isHint(h.line) && (best == nil || specific(h.line) > max(0, specific(best.line))) {
+			best = h
+		}
+	}
+	if best != nil {
+		p := strip(best.line)
 		if st := f.stream(&p); st != nil {
-			f.current, f.chunk, f.lines, f.line = h.line, nil, h.at, h.number
+			f.current, f.chunk, f.lines, f.line = best.line, nil, best.at, best.number
 			f.add(&hintCause, st, &p, map[string]string{stepsSeen: strconv.FormatBool(f.hints.stepped)})
 		}
-		break
 	}
 	f.lines, f.line, f.hints.lines, f.hints.stepped = lines, line, f.hints.lines[:0], false
 }

@@ -263,6 +263,9 @@ func quoted(group []*event) (out []finding.Seen) {
 func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
 	for _, g := range []grade{open, waits, ended, cascade, unknown, maybe} {
 		some := ofGrades(live, g, g)
+		if g == unknown {
+			some = reasonFirst(some, ofGrades(live, maybe, maybe))
+		}
 		if len(some) == 0 {
 			continue
 		}

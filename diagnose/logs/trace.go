@@ -15,6 +15,7 @@ type trace struct {
 	lines     int
 	framed    int      // the lines up to the last frame
 	at, inner string   // the program's innermost frame, and the innermost of all
+	source    string   // the line of the program in the innermost frame
 	of        *summary // torchrun's report that it is part of, or nil
 }
 
@@ -37,7 +38,11 @@ func (t *trace) feed(body []byte) bool {
 		if !library.Match(m[1]) {
 			t.at = t.inner
 		}
+		t.source = ""
 		return false
+	}
+	if t.lines == t.framed+1 && t.inner != "" {
+		t.source = strings.TrimSpace(string(body[:min(len(body), maxQuote/2)]))
 	}
 	return t.inner != "" && exceptionName(body) != ""
 }
@@ -76,6 +81,9 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if e != nil && e.at == "" && e.lines == 1 {
 		if e.trace = true; t.at != "" {
 			e.at = t.at
+		}
+		if strings.TrimRight(e.text, ": ") == "AssertionError" && strings.HasPrefix(t.source, "assert ") {
+			e.text = "AssertionError: " + t.source
 		}
 	}
 	if found.grade == failed || found == &unexplained {
