@@ -20,7 +20,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {
 		if old.lines++; !old.over() {
-			if f.tellsMore(old, &e, p.body) {
+			if f.saysMore(old, &e, p.body) {
 				old.text, old.where = quote(p.body), f.place()
 			}
 			old.learn(&e, f.lines)

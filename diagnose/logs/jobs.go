@@ -9,10 +9,10 @@ var jobCauses = []cause{
 		id: "log.jax-barrier", grade: family, with: "jax.local-coordinator", words: []string{"Barrier timed out",
 			"CoordinationService/RegisterTask", "CoordinationService/Barrier"},
 		form: re(`(?:DEADLINE_EXCEEDED|UNAVAILABLE|timed out|RPC|rpc)`),
-		says: "process 0 of {fact} waited for the others, with the coordinator at localhost: they were not started, or run " +
-			"on other hosts, where localhost is another machine",
-		do: "start all {fact} processes, each with its own process_id; over several hosts give all the address of process " +
-			"0's host (coordinator_address=\"HOST:PORT\"); for a single process leave out jax.distributed.initialize",
+		says: "process 0[ of {fact}] waited for the others in vain, and its coordinator is at localhost: they were not " +
+			"started, or run on other hosts, where localhost is another machine",
+		do: "start all processes, each with its own process_id; over several hosts give all the address of process 0's " +
+			"host (coordinator_address=\"HOST:PORT\"); for a single process leave out jax.distributed.initialize",
 		need: []string{"which processes were started, on which hosts: ps -ef"},
 		from: "jax-ml/jax distributed.py",
 	}, {
@@ -25,7 +25,7 @@ var jobCauses = []cause{
 	}, {
 		id: rankFailed.id, grade: rankFailed.grade, words: []string{"checkpoint for MP=0 "},
 		says: rankFailed.says,
-		do:   "give the folder that has the parts of the checkpoint (--ckpt_dir, *.pth): the one that was given has none",
+		do:   "give the folder that has the parts of the checkpoint (--ckpt_dir, *.pth): in that which was given there is no part",
 	}, {
 		id: "log.checkpoint-sizes", grade: family, words: []string{"heckpoint was saved ", "heckpoint saved ",
 			"heckpoint was written ", "heckpoint was trained ", "heckpoint was created ", "heckpoint is sharded ",
@@ -126,8 +126,8 @@ var jobCauses = []cause{
 	}, {
 		id: "log.ray-resources", grade: family, soft: true, with: "ray.gpus", words: []string{"pending placement groups",
 			"pending tasks/actors"},
-		form: re(`\{[^}]*'(?P<what>GPU|NPU|TPU)': (?P<each>[\d.]+)[^}]*\} ?\* ?(?P<n>\d+)`),
-		says: "Ray's cluster has {fact} GPUs in all, and {n} x {each} {what} are asked for and wait",
+		form: re(`\{[^}]*'GPU': (?P<each>\d+(?:\.\d*[1-9])?)[^}]*\} ?\* ?(?P<n>\d+)`),
+		says: "processes wait for GPUs in Ray: {n} with {each} each[; its cluster has {fact} in all]",
 		do: "where that is too few: a node has not joined, or has registered no GPU or another device (ray status of each " +
 			"node; ray start --num-gpus=N, or its driver); where it is enough, other jobs use them",
 		need: []string{"ray status, and ray list nodes --detail: the resources of each node"},
@@ -143,5 +143,5 @@ var jobFacts = []cause{
 	{id: "megatron.no-samples", grade: fact, frame: true, words: []string{"assert num_samples > 0",
 		"assert len(indices) > 0", "assert indexed_indices.size > 0"}},
 	{id: "torch.random-run-id", grade: fact, words: []string{"generated a random run_id"}, form: re(`(?P<v>run_id)`)},
-	{id: "ray.gpus", grade: fact, words: []string{".0 GPU"}, form: re(`^\s*[\d.]+/(?P<v>[\d.]+) GPU\b`)},
+	{id: "ray.gpus", grade: fact, words: []string{".0 GPU"}, form: re(`^\s*[\d.]+/(?P<v>\d+)(?:\.\d+)? GPU\b`)},
 }

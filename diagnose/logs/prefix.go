@@ -189,6 +189,9 @@ func (p *prefix) bracket() bool {
 	case len(rest) > 0 && rest[0] == ':' && (string(name) == "rank" || string(name) == "rank "):
 		p.rank = n
 		return p.take(end+2+spaces(rest[1:], 1), in)
+	case string(name) == "rank" && len(rest) > 1 && rest[0] == ' ' && rest[1] != ' ':
+		p.rank = n
+		return p.take(end+2, in)
 	case first > 0 && len(rest) > 0 && rest[0] == ':' && letters(name):
 		p.local = n
 		return p.take(end+2+spaces(rest[1:], 1), in)

@@ -33,8 +33,8 @@ func specific(line []byte) (score int) {
 	return score
 }
 
-// tellsMore says whether a later line of an event's kind, close to it, is the one to quote: it has the reason.
-func (f *follower) tellsMore(e, later *event, body []byte) bool {
+// saysMore says whether a later line of an event's kind, close to it, is the one to quote: it has the reason.
+func (f *follower) saysMore(e, later *event, body []byte) bool {
 	switch {
 	case f.lines-e.order > closeBy:
 		return false
