@@ -25,7 +25,7 @@ var jobCauses = []cause{
 	}, {
 		id: rankFailed.id, grade: rankFailed.grade, words: []string{"checkpoint for MP=0 "},
 		says: rankFailed.says,
-		do:   "give the folder that has the parts of the checkpoint (--ckpt_dir, *.pth): in that which was given there is no part",
+		do:   "give the folder that has the parts of the checkpoint (--ckpt_dir, *.pth): the folder here has no part",
 	}, {
 		id: "log.checkpoint-sizes", grade: family, words: []string{"heckpoint was saved ", "heckpoint saved ",
 			"heckpoint was written ", "heckpoint was trained ", "heckpoint was created ", "heckpoint is sharded ",

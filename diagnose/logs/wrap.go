@@ -29,16 +29,18 @@ func (f *follower) wrapped(line []byte) bool {
 		return false
 	}
 	causeOf := func(part []byte) *cause {
+		if f.hits = f.scan.find(part, f.hits[:0]); len(f.hits) == 0 {
+			return nil
+		}
 		p := strip(part)
-		f.hits = f.scan.find(part, f.hits[:0])
 		found, _ := f.match(p.body)
 		return found
 	}
-	first := causeOf(whole[:len(whole)-len(bytes.TrimLeft(line, " \t"))-1])
 	both := causeOf(whole)
-	if both == nil || both == first || both.grade >= unknown {
+	if both == nil || both.grade >= unknown || both == causeOf(whole[:len(whole)-len(bytes.TrimLeft(line, " \t"))-1]) {
 		return false
 	}
+	f.hits = f.scan.find(whole, f.hits[:0])
 	f.hit(whole)
 	return true
 }
