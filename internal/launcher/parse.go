@@ -117,9 +117,15 @@ func (l Line) program(w World, plan []setting.Var, env []string) Exec {
 			"the address of node rank 0, so that no name has to resolve"),
 		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "reserved for this job on node rank 0"),
 	}
+	// A process of torchrun has it: its store is torchrun's, so that init_process_group on rank 0 hosts none
+	// (torch/distributed/rendezvous.py, _torchelastic_use_agent_store).
+	const agent = "TORCHELASTIC_USE_AGENT_STORE"
+	if v, ok := lookup(env, agent); ok {
+		e.Unset = append(e.Unset, identity(agent, v, setting.Node, "no torchrun hosts a store for this program: rank 0 does"))
+	}
 	if l.Spawns != "" && t.Size == 0 {
 		e.Set = e.Set[4:]
-		e.Unset = l.notSpawned(env)
+		e.Unset = append(e.Unset, l.notSpawned(env)...)
 	}
 	if l.JAX && t.Size == 0 {
 		e.Set = append(e.Set, jaxVars(w, plan, env)...)

@@ -44,3 +44,14 @@ func TestAProgramGetsItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// What a shell has of an earlier torchrun would have rank 0 host no store.
+func TestAProgramHasNoStoreOfTorchrun(t *testing.T) {
+	e, err := parse(t, "python t.py").Command(twoNodes(0), nil, []string{"TORCHELASTIC_USE_AGENT_STORE=True", "HOME=/h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"TORCHELASTIC_USE_AGENT_STORE=True"}, assignments(e.Unset)); diff != "" {
+		t.Errorf("unset (-want +got):\n%s", diff)
+	}
+}
