@@ -64,11 +64,29 @@ func uses(in preflight.Input) []use {
 	if home, ok := in.Getenv("HOME"); ok && filepath.IsAbs(home) {
 		all = append(all, use{home, "the home folder"})
 	}
+	all = append(all, searched(in)...)
 	all = append(all, named(in)...)
 	var out []use
 	for _, u := range all {
 		if u.path != "" && !slices.ContainsFunc(out, func(o use) bool { return o.path == u.path }) {
 			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// inPythonPath is the purpose of a folder in which each Python of the command looks before the script's first line.
+const inPythonPath = "in PYTHONPATH"
+
+// searched returns the folders of PYTHONPATH, if the command is known to run a Python.
+func searched(in preflight.Input) (out []use) {
+	path, _ := in.Getenv("PYTHONPATH")
+	if l := in.Job.Line; !l.Kind.Torch() && l.Script == 0 {
+		return nil
+	}
+	for dir := range strings.SplitSeq(path, ":") {
+		if filepath.IsAbs(dir) && len(out) < maxNamed {
+			out = append(out, use{filepath.Clean(dir), inPythonPath})
 		}
 	}
 	return out
@@ -122,10 +140,14 @@ func storageAnswers(ctx context.Context, in preflight.Input) []finding.Finding {
 			continue
 		}
 		late = append(late, d.Mount)
-		out = append(out, finding.Warnf("%s, %s, does not answer: %s", d.Path, d.what, mounted(d.Disk)).
+		f := finding.Warnf("%s, %s, does not answer: %s", d.Path, d.what, mounted(d.Disk)).
 			See("statfs "+d.Path, "no answer within %s", d.Late).
 			Breaking("processes that touch it hang in the kernel until its server is back").
-			Do("umount -f -l %s   # or bring its server back", d.Mount))
+			Do("umount -f -l %s   # or bring its server back", d.Mount)
+		if d.what == inPythonPath {
+			f.Status, f.Breaks = finding.Fail, "Python looks there before the script's first line, and hangs in the kernel"
+		}
+		out = append(out, f)
 	}
 	if len(out) > 0 {
 		return out

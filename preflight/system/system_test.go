@@ -245,7 +245,7 @@ func TestSidecarIsSeenByItsPorts(t *testing.T) {
 // onDisks is a node whose folders are on these file systems; the rest is on
 // one that is well.
 func onDisks(byPath map[string]fabric.Disk) preflight.Input {
-	in := checktest.Env(checktest.Four(), "HOME", "/home/u", "TMPDIR", "/scratch/tmp")
+	in := checktest.Env(checktest.Four(), "HOME", "/home/u", "TMPDIR", "/scratch/tmp", "PYTHONPATH", ":/tools/lib/")
 	in.Dir = "/project/run"
 	in.Job.Line.Argv, in.Job.Line.Script = []string{"torchrun", "train/t.py"}, 1
 	in.Disks = func(_ context.Context, paths []string) (out []fabric.Disk) {
@@ -268,7 +268,8 @@ func TestFoldersOfTheJob(t *testing.T) {
 	for _, u := range uses(onDisks(nil)) {
 		paths = append(paths, u.path)
 	}
-	if want := []string{"/project/run", "/scratch/tmp", "/project/run/train", "/home/u"}; !slices.Equal(paths, want) {
+	want := []string{"/project/run", "/scratch/tmp", "/project/run/train", "/home/u", "/tools/lib"}
+	if !slices.Equal(paths, want) {
 		t.Errorf("folders %v, want %v", paths, want)
 	}
 }
@@ -287,11 +288,13 @@ func TestStorage(t *testing.T) {
 		disks    map[string]fabric.Disk
 		want     []string
 	}{
-		{"all well", "storage.answers", nil, []string{"ok 4 folders answer (ext4)"}},
+		{"all well", "storage.answers", nil, []string{"ok 5 folders answer (ext4)"}},
 		{"all well", "storage.space", nil, []string{"ok 1 TiB free in /scratch/tmp"}},
 		{"all well", "storage.nfs", nil, []string{"skip no NFS"}},
 		{"one server gone", "storage.answers", map[string]fabric.Disk{"/project/run": dead, "/project/run/train": dead},
 			[]string{"warn /project/run, the working directory, does not answer: nfs4 of storage:/export at /data"}},
+		{"a server of PYTHONPATH gone", "storage.answers", map[string]fabric.Disk{"/tools/lib": dead},
+			[]string{"fail /tools/lib, in PYTHONPATH, does not answer: nfs4 of storage:/export at /data"}},
 		{"one server gone", "storage.space", map[string]fabric.Disk{"/project/run": dead}, []string{"ok 1 TiB free"}},
 		{"no room", "storage.space", map[string]fabric.Disk{"/scratch/tmp": full},
 			[]string{"warn /scratch/tmp (TMPDIR) has 5 MiB left of 1 TiB"}},

@@ -176,8 +176,11 @@ func (o *observer) event(e rendezvous.Event) {
 			o.latest = ""
 		}
 	}
-	if e.Kind == rendezvous.Progress {
+	switch e.Kind {
+	case rendezvous.Progress:
 		o.here = e.Attendance.Joined
+	case rendezvous.Unfit, rendezvous.Left, rendezvous.Gone:
+		o.alone = nil // another node has reached the store
 	}
 	hint := o.hint(e)
 	o.mu.Unlock()
