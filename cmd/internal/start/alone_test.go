@@ -1,13 +1,16 @@
 package start
 
 import (
+	"io"
 	"net/netip"
 	"strings"
 	"testing"
 
 	"launch/cmd/internal/storeaddr"
+	"launch/cmd/internal/ui"
 	"launch/internal/job"
 	"launch/internal/setting"
+	"launch/rendezvous"
 )
 
 // A name that leads to this node may lead the others elsewhere, if it is not this node's own and rank 0 is elsewhere.
@@ -48,6 +51,19 @@ func TestTheAdviceForARankThatTwoNodesHave(t *testing.T) {
 	} {
 		if got := numbered(from); !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want %q", from, got, want)
+		}
+	}
+}
+
+// A node that has reached the store, and is unfit or has left, was there: what is said of a node alone is not true.
+func TestANodeThatAnotherHasReachedIsNotAlone(t *testing.T) {
+	for kind, want := range map[rendezvous.EventKind]int{rendezvous.Progress: 1, rendezvous.Unfit: 0, rendezvous.Left: 0} {
+		said := 0
+		u := ui.New(io.Discard, io.Discard, ui.Options{Env: func(string) string { return "" }})
+		o := &observer{ui: u, here: 1, alone: func() { said++ }}
+		o.event(rendezvous.Event{Kind: kind, Member: &rendezvous.Member{}, Attendance: &rendezvous.Attendance{Joined: 1, Want: 2}})
+		if o.sayAlone(); said != want {
+			t.Errorf("%v: said %d times, want %d", kind, said, want)
 		}
 	}
 }
