@@ -61,7 +61,8 @@ func TestANodeThatAnotherHasReachedIsNotAlone(t *testing.T) {
 		said := 0
 		u := ui.New(io.Discard, io.Discard, ui.Options{Env: func(string) string { return "" }})
 		o := &observer{ui: u, here: 1, alone: func() { said++ }}
-		o.event(rendezvous.Event{Kind: kind, Member: &rendezvous.Member{}, Attendance: &rendezvous.Attendance{Joined: 1, Want: 2}})
+		there := &rendezvous.Attendance{Joined: 1, Want: 2}
+		o.event(rendezvous.Event{Kind: kind, Member: &rendezvous.Member{}, Attendance: there})
 		if o.sayAlone(); said != want {
 			t.Errorf("%v: said %d times, want %d", kind, said, want)
 		}
