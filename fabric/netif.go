@@ -202,6 +202,16 @@ func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 	return Interface{}, false
 }
 
+// RuntimeBridge reports whether an interface is a bridge of a container runtime or a hypervisor, by its name, and leads
+// to no cable.
+func (n Node) RuntimeBridge(i Interface) bool {
+	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
+		func(prefix string) bool { return strings.HasPrefix(i.Name, prefix) }) &&
+		!slices.ContainsFunc(n.Interfaces, func(port Interface) bool {
+			return port.Master == i.Name && slices.Contains([]string{"physical", "bond", "vlan"}, port.Kind)
+		})
+}
+
 // IsLocal reports whether an address is loopback's, or that of an interface that is up.
 func (n Node) IsLocal(addr netip.Addr) bool {
 	if addr.Unmap().IsLoopback() {

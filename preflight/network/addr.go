@@ -182,7 +182,7 @@ func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 			Breaking("peers reach it only if a device forwards it to this node (NAT, a virtual address)").
 			Do("launch --addr ADDRESS …   # one of this node's own addresses, unless it is forwarded")
 	}
-	if runtimeBridge(i.Name) {
+	if in.Node.RuntimeBridge(i) {
 		return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
 			Breaking("peers on other machines do not reach it").
 			Do("launch --addr ADDRESS …   # an address of the network between the nodes")
@@ -212,12 +212,6 @@ func loopback(in preflight.Input, a netip.Addr) finding.Finding {
 	}
 	return finding.Warnf("%s is loopback, which is right only if all %d nodes are on this machine", a, in.Job.Nodes.V).
 		Breaking("nodes on other machines would connect to themselves").Do(fix)
-}
-
-// runtimeBridge reports whether an interface has the name of a bridge of a container runtime or a hypervisor.
-func runtimeBridge(name string) bool {
-	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
-		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // portMaster predicts what the start does about the master port:

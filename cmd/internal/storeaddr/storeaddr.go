@@ -229,10 +229,38 @@ func (f Finder) serve(host string, port int, addrs []netip.Addr, n fabric.Node) 
 		}
 		return []netip.AddrPort{netip.AddrPortFrom(any, uint16(port))}
 	}
+	if apart(host, local, n) {
+		local = append(local, reachable(local, n)...)
+	}
 	var out []netip.AddrPort
 	for _, a := range local {
 		if !slices.ContainsFunc(out, func(o netip.AddrPort) bool { return o.Addr() == a }) {
 			out = append(out, netip.AddrPortFrom(a, uint16(port)))
+		}
+	}
+	return out
+}
+
+// apart reports whether a name's addresses on its own host lead to that host's containers and guests alone, as where a
+// hosts file gives it docker0's: for the other machines it is another address.
+func apart(host string, addrs []netip.Addr, n fabric.Node) bool {
+	_, err := netip.ParseAddr(host)
+	return err != nil && len(addrs) > 0 && !slices.ContainsFunc(addrs, func(a netip.Addr) bool {
+		i, ok := n.InterfaceOf(a)
+		return !ok || !n.RuntimeBridge(i)
+	})
+}
+
+// reachable returns the addresses of this node at which another machine may look for the store, of the families of
+// those that its name has here.
+func reachable(addrs []netip.Addr, n fabric.Node) (out []netip.Addr) {
+	for _, i := range n.Interfaces {
+		for _, p := range i.Addrs {
+			a := p.Addr()
+			family := slices.ContainsFunc(addrs, func(b netip.Addr) bool { return a.Is4() == b.Is4() })
+			if i.Up && a.IsGlobalUnicast() && family && !n.RuntimeBridge(i) {
+				out = append(out, a)
+			}
 		}
 	}
 	return out
@@ -272,8 +300,9 @@ func (f Finder) own(j job.Job, n fabric.Node, host string, addrs []netip.Addr) (
 		return Chosen(j, n)
 	}
 	var errs []error
+	apart := apart(host, addrs, n)
 	for _, dst := range addrs {
-		if dst.IsLoopback() && !LoopbackName(host) {
+		if apart || dst.IsLoopback() && !LoopbackName(host) {
 			dst = elsewhere
 		}
 		r, err := f.Route(dst)

@@ -37,7 +37,7 @@ var host0 = fabric.Node{Hostname: "host0", Interfaces: []fabric.Interface{
 // route answers like the kernel of host0.
 func route(dst netip.Addr) (fabric.Route, error) {
 	switch {
-	case dst.IsLoopback():
+	case dst.IsLoopback(), dst == netip.MustParseAddr("172.17.0.1"):
 		return fabric.Route{Src: dst, Interface: "lo"}, nil
 	case dst.Is6():
 		return fabric.Route{}, errors.New("network is unreachable")
@@ -62,7 +62,7 @@ func names(m map[string]string) func(context.Context, string) ([]netip.Addr, err
 func TestFind(t *testing.T) {
 	yes, no := true, false
 	resolve := names(map[string]string{"host0": "10.77.0.1", "self": "127.0.1.1", "host1": "10.77.0.2",
-		"vip": "10.99.0.1", "localhost": "127.0.0.1"})
+		"vip": "10.99.0.1", "bridged": "172.17.0.1", "localhost": "127.0.0.1"})
 	for _, tc := range []struct {
 		name, store, addr string
 		hosts             *bool
@@ -77,6 +77,10 @@ func TestFind(t *testing.T) {
 			serve: "0.0.0.0:29377", own: "10.77.0.1", guess: true},
 		{name: "a typed address is no guess", store: "self", addr: "docker0",
 			serve: "0.0.0.0:29377", own: "172.17.0.1"},
+		{name: "a name that is docker0's on this node is another address on others", store: "bridged",
+			serve: "172.17.0.1:29377 10.77.0.1:29377", own: "10.77.0.1", guess: true},
+		{name: "docker0's address, as typed: for containers of this machine", store: "172.17.0.1",
+			serve: "172.17.0.1:29377", own: "172.17.0.1"},
 		{name: "all nodes on one machine", store: "localhost", serve: "127.0.0.1:29377", own: "127.0.0.1"},
 		{name: "a virtual address", store: "vip", hosts: &yes,
 			serve: "0.0.0.0:29377", own: "10.77.0.1", guess: true},
@@ -94,10 +98,7 @@ func TestFind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			serve := ""
-			if len(p.Serve) == 1 {
-				serve = p.Serve[0].String()
-			}
+			serve := strings.Trim(fmt.Sprint(p.Serve), "[]")
 			if diff := cmp.Diff([]string{tc.serve, tc.own}, []string{serve, p.Addr.String()}); diff != "" {
 				t.Errorf("serve, address (-want +got):\n%s", diff)
 			}
