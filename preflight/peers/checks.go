@@ -95,6 +95,10 @@ func nodeChecks() []preflight.Check {
 // sameChecks compare the hardware and software of the nodes.
 func sameChecks() []preflight.Check {
 	out := []preflight.Check{{
+		ID: "same.machine", Title: "no machine has the place of two, while others have one each",
+		Doc: "A line that is typed twice on one machine takes two places, and the machine that starts last is refused. " +
+			"Nodes whose ranks, roles or GPUs differ by choice are not compared.",
+	}, {
 		ID: "same.gpu.owner", Title: "no two nodes use one GPU",
 		Doc: "Two containers or two starts on one machine may see the same GPUs. NCCL refuses two ranks on one GPU " +
 			"(\"Duplicate GPU detected\").",

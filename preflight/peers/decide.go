@@ -36,6 +36,7 @@ type Post struct {
 	Restarts string           `json:"restarts,omitempty"` // --restarts
 	Step     string           `json:"step,omitempty"`     // the scheduler's name of the node
 	Role     string           `json:"role,omitempty"`     // --role
+	Numbered bool             `json:"numbered,omitempty"` // its node rank was given
 	After    []string         `json:"after,omitempty"`    // the roles that it waits for before its command starts
 	Loads    Loads            `json:"loads,omitzero"`
 	Traits   Traits           `json:"traits,omitzero"`
@@ -131,7 +132,8 @@ func comparisons(thresholds map[string]float64) []comparison {
 	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false},
 		{"peer.reach", compareCalls, false}, {"peer.loss", loss, false}, {"peer.fast", compareFast, false},
 		{"peer.rails", compareRails, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
-		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.gpu.owner", compareTraits, true},
+		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.machine", compareMachines, false},
+		{"same.gpu.owner", compareTraits, true},
 		{"same.hostid", compareHostIDs, true},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
 }

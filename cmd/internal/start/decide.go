@@ -84,7 +84,7 @@ func (s *Start) post(checking bool) peers.Post {
 		Command: commandOf(s.Job.Line.Argv[s.Job.Line.Rest:], s.Job.Line), Script: scriptOf(s.Job.Line),
 		Bare: commandOf(withoutFolder(s.Job.Line), s.Job.Line), Listens: s.listens(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
-		Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
+		Numbered: s.Job.Index.Set, Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
 	}
