@@ -41,6 +41,9 @@ func Wait(ctx context.Context, f *os.File) error {
 	if isFolder(int(f.Fd())) {
 		return waitFolder(ctx, int(f.Fd()))
 	}
+	if ok, err := waitParked(ctx, int(f.Fd())); ok {
+		return err
+	}
 	wake, waker, err := os.Pipe()
 	if err != nil {
 		return fmt.Errorf("wait for a process: %w", err)
@@ -63,6 +66,42 @@ func Wait(ctx context.Context, f *os.File) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// waitParked is Wait without a thread of its own: Go's poller watches an epoll descriptor, which watches the pidfd. So
+// the pidfd, which is not this process' alone, remains as it is. false: that cannot be.
+func waitParked(ctx context.Context, fd int) (ok bool, err error) {
+	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return false, err
+	}
+	_ = unix.SetNonblock(ep, true)
+	watch := os.NewFile(uintptr(ep), "epoll")
+	defer watch.Close()
+	event := unix.EpollEvent{Events: unix.EPOLLIN}
+	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
+		return false, err
+	}
+	raw, err := watch.SyscallConn()
+	if err != nil || watch.SetReadDeadline(time.Time{}) != nil { // the poller does not take it
+		return false, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = watch.SetReadDeadline(time.Unix(1, 0)) })()
+	got := make([]unix.EpollEvent, 1)
+	n := 0
+	err = raw.Read(func(ep uintptr) bool {
+		n, _ = unix.EpollWait(int(ep), got, 0)
+		return n > 0
+	})
+	switch {
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	case err != nil:
+		return false, err
+	case got[0].Events&unix.EPOLLIN == 0:
+		return true, fmt.Errorf("wait for a process: epoll returns %#x, so it is not a pidfd", got[0].Events)
+	}
+	return true, nil
 }
 
 // Signal sends a signal to the process of a descriptor of Open, if it has not ended.
