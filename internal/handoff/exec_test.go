@@ -185,6 +185,17 @@ func TestAContainerThatForbidsThreadsIsNamed(t *testing.T) {
 	}
 }
 
+// Go prints its registers and all goroutines, some hundred lines.
+func TestAnAbortPrintsTheLastWordAlone(t *testing.T) {
+	if !hasConstructor {
+		t.Skip("needs cgo")
+	}
+	cmd := as(t, "abort")
+	if out, _ := cmd.CombinedOutput(); string(out) != "the last word\n" || cmd.ProcessState.ExitCode() != 65 {
+		t.Errorf("%q, %v", out, cmd.ProcessState)
+	}
+}
+
 func cutLast(s string) (before, last string) {
 	i := strings.LastIndexByte(s, ' ')
 	return s[:i], s[i+1:]

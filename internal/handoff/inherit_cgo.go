@@ -3,8 +3,11 @@
 package handoff
 
 // #cgo CFLAGS: -Wall -Werror=implicit-function-declaration
+// #include <stdlib.h>
 // #include "inherit.h"
 import "C"
+
+import "unsafe"
 
 // hasConstructor: inherit.c runs before Go. It records what was inherited, and does
 // the second half of Detach.
@@ -20,4 +23,12 @@ func Inherited() State {
 		Known: true, Nofile: uint64(in.nofile_soft), blocked: signals(in.blocked),
 		ignored: signals(in.ignored), deathSignal: int(in.death_signal),
 	}
+}
+
+// LastWord has this process print text, and no stacks, and end with a status, where SIGABRT would end it: Go sends it
+// where it cannot start a thread.
+func LastWord(text string, status int) {
+	c := C.CString(text)
+	C.launch_last_word(c, C.int(status))
+	C.free(unsafe.Pointer(c))
 }

@@ -32,6 +32,7 @@ var roles = map[string]func() error{
 	"record":    printRecord,
 	"threads":   withoutThreads,
 	"notify":    notified,
+	"abort":     aborted,
 	StageName:   func() error { return Stage(context.Background(), os.Stdin, os.Stdout) },
 }
 
@@ -44,6 +45,16 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(99)
 	}
+}
+
+// aborted ends as Go does where it cannot start a thread.
+func aborted() error {
+	LastWord("the last word\n", 65)
+	runtime.LockOSThread()
+	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGABRT); err != nil {
+		return err
+	}
+	return errors.New("it did not end")
 }
 
 // withoutThreads starts this binary again where a seccomp profile forbids clone3, as Docker's did before 20.10.10.
