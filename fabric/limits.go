@@ -99,6 +99,15 @@ func denied(folder string) bool {
 	return errors.Is(err, unix.EACCES)
 }
 
+// fewThreads is the room in a control group below which launch uses one core: Go has threads for each.
+const fewThreads = 64
+
+// Narrow reports whether a control group has room for few more processes and threads.
+func (c Cgroup) Narrow() bool { return c.Pids > 0 && c.Pids-c.PidsUsed < fewThreads }
+
+// CgroupOf returns the limits of this process' group.
+func CgroupOf(r Roots) Cgroup { return cgroup(r.Proc, r.Sys) }
+
 // cgroup reads the limits of this process' control groups, version 1 or 2. In a container the path
 // may be the host's and not visible; then the mounted root is the container's own group.
 func cgroup(proc, sys fs.FS) Cgroup {

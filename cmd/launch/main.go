@@ -16,6 +16,7 @@ import (
 	"launch/fabric"
 	"launch/fabric/verbs/confine"
 	"launch/internal/child"
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/handoff"
 )
@@ -34,11 +35,21 @@ func run(args []string, stdout, stderr io.Writer) int {
 // fewThreads is the limit of a user's processes and threads (RLIMIT_NPROC) below which launch uses two cores.
 const fewThreads = 256
 
-// useFewThreads prevents a thread for each core where the user may have few: Go crashes where it cannot start one.
+// useFewThreads prevents a thread for each core where the user or the control group may have few: Go crashes where it
+// cannot start one, and then no hundred lines of registers say so.
 func useFewThreads() {
 	var r unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NPROC, &r) == nil && r.Cur < fewThreads {
+	few := unix.Getrlimit(unix.RLIMIT_NPROC, &r) == nil && r.Cur < fewThreads
+	narrow := fabric.CgroupOf(fabric.Live()).Narrow()
+	if few {
 		runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
+	}
+	if narrow {
+		runtime.GOMAXPROCS(1)
+	}
+	if few || narrow {
+		handoff.LastWord("launch: error: no room for one more thread\n"+
+			"launch: hint:  ulimit -u; cat /sys/fs/cgroup/pids.max   # of this user or container\n", exit.Unfit)
 	}
 }
 

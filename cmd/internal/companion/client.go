@@ -56,7 +56,7 @@ type Client struct {
 // Start starts the companion and waits until it has the store, the port and
 // the side channel. It calls onEvent for each event, from one goroutine.
 func Start(ctx context.Context, spec Spec, onEvent func(rendezvous.Event)) (*Client, error) {
-	open := func() (io.ReadWriteCloser, error) { return spawn(sign(spec.Job, spec.Endpoints)) }
+	open := func() (io.ReadWriteCloser, error) { return spawn(spec) }
 	if spec.Brief && len(spec.Serve) == 0 {
 		open = inside
 	}
@@ -113,8 +113,8 @@ func handedOver(pid int) bool {
 	return err == nil && !os.SameFile(there, here) && string(name) != "launch\n"
 }
 
-// spawn starts the process with one more variable and returns launch's end of their socket pair.
-func spawn(sign string) (*os.File, error) {
+// spawn starts the process and returns launch's end of their socket pair.
+func spawn(spec Spec) (*os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make a socket pair: %w", err)
@@ -129,7 +129,10 @@ func spawn(sign string) (*os.File, error) {
 	}
 	defer self.Close()
 	cmd := child.Command(Name)
-	cmd.Env = append(cmd.Env, sign)
+	cmd.Env = append(cmd.Env, sign(spec.Job, spec.Endpoints))
+	if spec.Narrow {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "GOTRACEBACK=none")
+	}
 	cmd.ExtraFiles = []*os.File{self, theirs}
 	cmd.Stderr = os.Stderr
 	if _, err = handoff.Detach(cmd); err != nil {

@@ -33,6 +33,8 @@ type Spec struct {
 	Serve []netip.AddrPort `json:"serve,omitempty"`
 	// Brief says that launch becomes no command. If it also hosts no store, the companion needs no process of its own.
 	Brief bool `json:"-"`
+	// Narrow says that there is room for few threads.
+	Narrow bool `json:"-"`
 	// Budget bounds the wait for the store to answer.
 	Budget time.Duration `json:"budget"`
 

@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"golang.org/x/sys/unix"
 
+	"launch/fabric"
 	"launch/internal/child"
 	"launch/internal/finding"
 	"launch/internal/handoff"
@@ -86,6 +87,7 @@ func Main(print finding.Print) child.Func {
 		if err := child.CloseInherited(2); err != nil {
 			return err
 		}
+		handoff.LastWord(lastWords(false), 128+int(unix.SIGABRT))
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
 		signal.Ignore(unix.SIGHUP, unix.SIGINT)                  // a command that these end is reported
 		// The store's files are its own; the command's umask may forbid even that.
@@ -96,7 +98,9 @@ func Main(print finding.Print) child.Func {
 			return err
 		}
 		term := make(chan os.Signal, 1)
-		signal.Notify(term, unix.SIGTERM)
+		if !fabric.CgroupOf(fabric.Live()).Narrow() { // it takes two threads
+			signal.Notify(term, unix.SIGTERM)
+		}
 		ended := make(chan error, 1)
 		stat, _ := os.Open(fmt.Sprintf("/proc/%d/stat", p.launch))
 		go func() {

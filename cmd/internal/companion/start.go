@@ -11,8 +11,10 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sys/unix"
 
 	"launch/fabric"
+	"launch/internal/handoff"
 	"launch/internal/masterport"
 	"launch/internal/munge"
 	"launch/internal/process"
@@ -34,6 +36,9 @@ func (p *companion) Start(spec Spec, out *Joining) (err error) {
 	spec.Self.ID = rand.Text()
 	s, self := &spec, spec.Self
 	p.spec = s
+	if p.print != nil { // a process of its own
+		handoff.LastWord(lastWords(s.JSON), 128+int(unix.SIGABRT))
+	}
 	p.readAhead()
 	p.openDoctor()
 	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
