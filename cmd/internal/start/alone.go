@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -88,7 +89,24 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	if ownNetwork(s.Node) {
 		text += "; in a container, --network host gives it the addresses of its machine"
 	}
-	return text
+	return text + s.meant()
+}
+
+// meant says what the store's name means on this node, and how to compare it; "": it is an address.
+func (s *Start) meant() string {
+	name := s.Job.Store.V.Host
+	if _, err := netip.ParseAddr(name); err == nil || len(s.store.Means) == 0 {
+		return ""
+	}
+	from := "by the name server"
+	for _, l := range s.Node.System.Hosts {
+		if l.Has(name) && slices.Contains(s.store.Means, l.Addr) {
+			from = fmt.Sprintf("by /etc/hosts: %s %s", l.Addr, strings.Join(l.Names, " "))
+			break
+		}
+	}
+	return fmt.Sprintf(". %s is %s here, %s. If a node has joined already, compare there: getent hosts %[1]s", name,
+		finding.Join(s.store.Means, netip.Addr.String), from)
 }
 
 // claimed returns a finding, if any, about another machine that has an address of this node, on the interface of its

@@ -8,6 +8,7 @@ import (
 
 	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
+	"launch/fabric"
 	"launch/internal/job"
 	"launch/internal/setting"
 	"launch/rendezvous"
@@ -38,6 +39,31 @@ func TestANameThatLeadsHereAlone(t *testing.T) {
 		f := s.misled()
 		if (f != nil) != tt.want || f != nil && (f[0].ID != "store.resolves" || !strings.Contains(f[0].What, "node rank 2")) {
 			t.Errorf("%+v: %+v", tt, f)
+		}
+	}
+}
+
+// Where a hosts file leads to another node, a correct store is never asked.
+func TestANodeWithoutAStoreSaysWhatTheNameMeans(t *testing.T) {
+	refused := rendezvous.Event{Text: "connect: connection refused"}
+	means := []netip.Addr{netip.MustParseAddr("10.91.0.12")}
+	for _, tt := range []struct {
+		store string
+		hosts []fabric.HostsLine
+		want  string
+	}{
+		{"oak", []fabric.HostsLine{{Addr: means[0], Names: []string{"oak.lab", "oak"}}},
+			". oak is 10.91.0.12 here, by /etc/hosts: 10.91.0.12 oak.lab oak. If a node has joined already, compare there: " +
+				"getent hosts oak"},
+		{"oak", nil, ". oak is 10.91.0.12 here, by the name server."},
+		{"10.91.0.12", nil, "name one of the nodes: --store HOST"},
+	} {
+		s := &Start{store: &storeaddr.Place{Endpoints: []string{tt.store + ":29377"}, Means: means}}
+		s.Job.Store.V = job.Store{Host: tt.store, Embedded: true}
+		s.Node.System.Hosts = tt.hosts
+		got := s.unhosted(refused)
+		if !strings.Contains(got, tt.want) || strings.Contains(got, " here, ") != (tt.store == "oak") {
+			t.Errorf("%s: %q, want %q", tt.store, got, tt.want)
 		}
 	}
 }

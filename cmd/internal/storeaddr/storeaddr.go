@@ -35,6 +35,7 @@ var elsewhere = netip.MustParseAddr("192.0.2.1")
 // Place is where the store is, and where this node is.
 type Place struct {
 	Endpoints []string         // for the store's client, by name, so that a reconnect resolves again
+	Means     []netip.Addr     // what the store's name leads to on this node
 	Serve     []netip.AddrPort // host the store here; empty: another node does, or it is external
 	Addr      netip.Addr       // this node's address for its peers
 	Guess     bool             // Addr is a guess: this node hosts the store, but the store's name has another address
@@ -89,7 +90,7 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 	if err != nil {
 		return Place{}, err
 	}
-	p := Place{Endpoints: s.Endpoints}
+	p := Place{Endpoints: s.Endpoints, Means: addrs}
 	if s.Embedded {
 		p.Endpoints = []string{net.JoinHostPort(host, strconv.Itoa(s.Port))}
 		if early { // the store's client would not find the name
