@@ -25,6 +25,10 @@ type observer struct {
 	unhosted func(rendezvous.Event) string
 	twin     func(other string) string
 
+	// silent, if set, prints what may keep a store from answering for long, once; apart why nodes are lost again and
+	// again.
+	silent, apart func()
+
 	mu      sync.Mutex
 	latest  string           // the last event
 	standby bool             // this node has no place: the wait has no limit
@@ -32,6 +36,8 @@ type observer struct {
 	broken  func(why string) // ends what is done for the joined world; nil: nothing
 	lost    func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
 	away    bool             // the store is lost
+	since   time.Time        // from then on
+	breaks  int              // how many worlds broke up before their start
 	over    bool             // this node has what it waited for: who leaves now is no news
 	here    int              // how many nodes have joined, this one included; 0: not known
 }
@@ -53,6 +59,7 @@ func (o *observer) begin(began time.Time) (end func()) {
 			case now := <-tick.C:
 				text := o.text(now.Sub(began))
 				o.ui.Status(text)
+				o.saySilent(now)
 				if now.After(lonely) {
 					o.sayAlone()
 					o.sayClaimed()
@@ -90,6 +97,36 @@ func (o *observer) sayClaimed() {
 		o.claimed = nil
 		say()
 	}
+}
+
+// silentAfter is how long a store may be silent before this node says what may keep it from answering.
+const silentAfter = 10 * time.Second
+
+// saySilent says once what may keep a store from answering.
+func (o *observer) saySilent(now time.Time) {
+	o.mu.Lock()
+	say := o.silent
+	if !o.away || o.lost != nil || now.Sub(o.since) < silentAfter {
+		say = nil
+	}
+	if say != nil {
+		o.silent = nil
+	}
+	o.mu.Unlock()
+	if say != nil {
+		say()
+	}
+}
+
+// brokeUp counts the worlds that broke up, and returns what says why, at the second one.
+func (o *observer) brokeUp(e rendezvous.Event) (say func()) {
+	if e.Kind != rendezvous.Broken {
+		return nil
+	}
+	if o.breaks++; o.breaks > 1 {
+		say, o.apart = o.apart, nil
+	}
+	return say
 }
 
 // text describes the wait after some time.
@@ -169,6 +206,9 @@ func (o *observer) event(e rendezvous.Event) {
 	text := ui.Event(e)
 	o.mu.Lock()
 	joined, broken, lost, over := o.joined, o.broken, o.lost, o.over
+	if e.Kind == rendezvous.Lost && !o.away {
+		o.since = time.Now()
+	}
 	o.away = e.Kind == rendezvous.Lost || o.away && e.Kind != rendezvous.Back
 	if e.Kind != rendezvous.Broken {
 		o.latest, o.standby = text, e.Kind == rendezvous.Spare
@@ -182,9 +222,12 @@ func (o *observer) event(e rendezvous.Event) {
 	case rendezvous.Unfit, rendezvous.Left, rendezvous.Gone:
 		o.alone = nil // another node has reached the store
 	}
-	hint := o.hint(e)
+	hint, apart := o.hint(e), o.brokeUp(e)
 	o.mu.Unlock()
 	defer func() {
+		if apart != nil {
+			apart()
+		}
 		if hint != "" {
 			o.ui.Note("%s", hint)
 		}
