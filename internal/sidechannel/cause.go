@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -18,17 +19,19 @@ type Cause string
 
 // The causes. After a success compare the ID as well: another launch may have the port by now.
 const (
-	Refused  Cause = "refused"          // the address refuses: nothing listens there, or a firewall rejects
-	Dropped  Cause = "dropped"          // no SYN was answered
-	NoRoute  Cause = "no route"         // this node, or a router on the path, has no route
-	NoHost   Cause = "host unreachable" // no machine has the address (after 3 s), or a router reports that (at once)
-	Denied   Cause = "denied"           // a rule of this node, or over IPv6 a firewall, prohibits it
-	Reset    Cause = "reset"            // reset before an answer: a proxy or sidecar, or an inspecting firewall
-	Silent   Cause = "silent"           // connected, but no answer: a proxy, a full path, or a stopped process
-	Token    Cause = "token"            // a launch with another LAUNCH_TOKEN, or one side has none
-	Stranger Cause = "stranger"         // a program that is not launch
-	Version  Cause = "another version"  // a launch whose side channel has another version
-	Unknown  Cause = "unknown"          // the call was cancelled, or this node could not make it
+	Refused   Cause = "refused"          // the address refuses: nothing listens there, or a firewall rejects
+	Dropped   Cause = "dropped"          // no SYN was answered
+	NoRoute   Cause = "no route"         // this node, or a router on the path, has no route
+	Blackhole Cause = "blackhole route"  // this node has a route of type blackhole there
+	NoPort    Cause = "no free port"     // this node has no ephemeral port left
+	NoHost    Cause = "host unreachable" // no machine has the address (after 3 s), or a router reports that (at once)
+	Denied    Cause = "denied"           // a rule of this node, or over IPv6 a firewall, prohibits it
+	Reset     Cause = "reset"            // reset before an answer: a proxy or sidecar, or an inspecting firewall
+	Silent    Cause = "silent"           // connected, but no answer: a proxy, a full path, or a stopped process
+	Token     Cause = "token"            // a launch with another LAUNCH_TOKEN, or one side has none
+	Stranger  Cause = "stranger"         // a program that is not launch
+	Version   Cause = "another version"  // a launch whose side channel has another version
+	Unknown   Cause = "unknown"          // the call was cancelled, or this node could not make it
 )
 
 // ErrSecret: the other side does not share this job's secret.
@@ -37,6 +40,7 @@ var ErrSecret = errors.New("the other side has another LAUNCH_TOKEN, or none")
 // failure is an error with its cause.
 type failure struct {
 	cause Cause
+	here  bool // see Here
 	err   error
 }
 
@@ -54,6 +58,32 @@ func CauseOf(err error) Cause {
 	return ""
 }
 
+// Here reports whether this node's own kernel refused a call, so that it says nothing about the other node.
+func Here(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.here
+}
+
+// refusedHere reports whether the error of a call is of this node's own kernel: no packet has left. A router may report
+// some errors as well. Then the route of a datagram socket decides, which sends nothing.
+func refusedHere(to netip.AddrPort, err error) bool {
+	for _, own := range []unix.Errno{unix.EINVAL, unix.EPERM, unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	for _, either := range []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES} {
+		if errors.Is(err, either) {
+			c, err := net.Dial("udp", to.String())
+			if err == nil {
+				_ = c.Close()
+			}
+			return errors.Is(err, either)
+		}
+	}
+	return false
+}
+
 // dialing returns why there is no connection.
 func dialing(ctx context.Context, err error) Cause {
 	switch {
@@ -61,9 +91,12 @@ func dialing(ctx context.Context, err error) Cause {
 		return Unknown
 	case errors.Is(err, unix.ECONNREFUSED):
 		return Refused
-	// A blackhole route answers EINVAL (ip-route(8)).
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EINVAL):
+	case errors.Is(err, unix.ENETUNREACH):
 		return NoRoute
+	case errors.Is(err, unix.EINVAL): // ip-route(8)
+		return Blackhole
+	case errors.Is(err, unix.EADDRNOTAVAIL) && !binding(err):
+		return NoPort
 	case errors.Is(err, unix.EHOSTUNREACH), errors.Is(err, unix.EHOSTDOWN):
 		return NoHost
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
@@ -74,6 +107,12 @@ func dialing(ctx context.Context, err error) Cause {
 		return Dropped
 	}
 	return Unknown
+}
+
+// binding reports whether the address of this node was refused, not the call.
+func binding(err error) bool {
+	s, ok := errors.AsType[*os.SyscallError](err)
+	return ok && s.Syscall == "bind"
 }
 
 // talking returns why a connection failed.

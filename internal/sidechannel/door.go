@@ -51,17 +51,17 @@ func Knock(ctx context.Context, at netip.AddrPort, from netip.Addr) (id string, 
 	said := make([]byte, 0, len(knock)+maxID+1)
 	for !strings.HasSuffix(string(said), "\n") {
 		if len(said) == cap(said) {
-			return "", &failure{Stranger, fmt.Errorf("call %s: %w", at, errNotAPeer)}
+			return "", &failure{cause: Stranger, err: fmt.Errorf("call %s: %w", at, errNotAPeer)}
 		}
 		n, err := c.Read(said[len(said):cap(said)])
 		if err != nil {
-			return "", &failure{talking(ctx, err), fmt.Errorf("call %s: %w", at, ending(ctx, err))}
+			return "", &failure{cause: talking(ctx, err), err: fmt.Errorf("call %s: %w", at, ending(ctx, err))}
 		}
 		said = said[:len(said)+n]
 	}
 	id, ok := strings.CutPrefix(strings.TrimSuffix(string(said), "\n"), knock)
 	if !ok {
-		return "", &failure{Stranger, fmt.Errorf("call %s: %w", at, errNotAPeer)}
+		return "", &failure{cause: Stranger, err: fmt.Errorf("call %s: %w", at, errNotAPeer)}
 	}
 	return id, nil
 }

@@ -58,7 +58,7 @@ func Hear(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, p
 		err = errHearing
 	}
 	if err != nil {
-		return 0, &failure{talking(ctx, err), fmt.Errorf("ask %s about port %d: %w", to, port, ending(ctx, err))}
+		return 0, &failure{cause: talking(ctx, err), err: fmt.Errorf("ask %s about port %d: %w", to, port, ending(ctx, err))}
 	}
 	return h, nil
 }

@@ -277,7 +277,7 @@ func TestEveryKindOfSilenceHasItsCause(t *testing.T) {
 			rule: [2]string{"input", "tcp flags & psh == psh drop"}, want: Silent},
 		{name: "no machine has the address", to: "10.77.0.200", want: NoHost},
 		{name: "no route", to: "192.0.2.1", want: NoRoute},
-		{name: "a route that drops", line: "ip route add blackhole 192.0.2.0/24", to: "192.0.2.1", want: NoRoute},
+		{name: "a route that drops", line: "ip route add blackhole 192.0.2.0/24", to: "192.0.2.1", want: Blackhole},
 		{name: "a route that prohibits", line: "ip route add prohibit 192.0.2.0/24", to: "192.0.2.1", want: Denied},
 		{name: "it hangs up", serve: "stranger", says: "-", want: Reset},
 		{name: "it hangs up, with a token", serve: "stranger", says: "-", token: "0123456789abcdef", want: Reset},

@@ -74,16 +74,16 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
 			cause = Silent // it hung up, since none of our bytes arrived
 		}
-		return a, &failure{cause, fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+		return a, &failure{cause: cause, err: fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
 	}
 	a.ID = g.id
 	_ = raw.SetDeadline(time.Now().Add(clockBudget))
 	if err := a.askClock(c); err != nil {
-		return a, &failure{talking(ctx, err), fmt.Errorf("ask %s for its clock: %w", to, ending(ctx, err))}
+		return a, &failure{cause: talking(ctx, err), err: fmt.Errorf("ask %s for its clock: %w", to, ending(ctx, err))}
 	}
 	if opt.About {
 		if a.About, err = askAbout(c); err != nil {
-			return a, &failure{talking(ctx, err), fmt.Errorf("ask %s about itself: %w", to, ending(ctx, err))}
+			return a, &failure{cause: talking(ctx, err), err: fmt.Errorf("ask %s about itself: %w", to, ending(ctx, err))}
 		}
 	}
 	var both sync.WaitGroup
@@ -103,7 +103,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	last := TCPInfo(raw)
 	a.Retrans, a.Unscaled = counted(unix.TCPInfo{}, last).Again, last.Options&scales == 0 && last.Rtt > 0
 	if err := context.Cause(ctx); err != nil {
-		return a, &failure{Unknown, fmt.Errorf("measure the network path to %s: %w", to, err)}
+		return a, &failure{cause: Unknown, err: fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}
 	return a, nil
 }
@@ -138,7 +138,7 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr, via string) (
 	}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
-		return nil, &failure{dialing(ctx, err), err}
+		return nil, &failure{dialing(ctx, err), refusedHere(to, err), err}
 	}
 	return c.(*net.TCPConn), nil
 }

@@ -66,7 +66,7 @@ func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 			return readShown(ctx, steady{c}, to, binary.BigEndian.Uint32(n[:]))
 		}
 	}
-	return nil, &failure{talking(ctx, err), fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
+	return nil, &failure{cause: talking(ctx, err), err: fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
 }
 
 // meet calls a listener with a given ID that shows what its node sees. The connection ends with ctx.
@@ -85,7 +85,7 @@ func meet(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 	}
 	if err != nil {
 		raw.Close()
-		return nil, &failure{talking(ctx, err), fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+		return nil, &failure{cause: talking(ctx, err), err: fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
 	}
 	_ = raw.SetDeadline(time.Now().Add(showBudget))
 	return c, nil
@@ -103,15 +103,15 @@ func (s steady) Read(p []byte) (int, error) {
 // readShown reads an answer of n bytes, without room for more than has arrived.
 func readShown(ctx context.Context, c io.Reader, to netip.AddrPort, n uint32) ([]byte, error) {
 	if n > MaxShown {
-		return nil, &failure{Stranger, fmt.Errorf("ask %s what it sees: %d bytes are announced, the limit is %d", to, n,
-			MaxShown)}
+		return nil, &failure{cause: Stranger, err: fmt.Errorf("ask %s what it sees: %d bytes are announced, "+
+			"the limit is %d", to, n, MaxShown)}
 	}
 	shown, err := io.ReadAll(io.LimitReader(c, int64(n)))
 	if err == nil && len(shown) < int(n) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return nil, &failure{talking(ctx, err), fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
+		return nil, &failure{cause: talking(ctx, err), err: fmt.Errorf("ask %s what it sees: %w", to, ending(ctx, err))}
 	}
 	return shown, nil
 }

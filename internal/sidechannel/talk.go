@@ -68,7 +68,7 @@ func Talk(ctx context.Context, to netip.AddrPort, keys *tls.Config, from netip.A
 	c, g, err := greet(raw, keys)
 	if err != nil {
 		raw.Close()
-		return nil, &failure{talking(ctx, err), fmt.Errorf("first exchange with %s: %w", to, ending(ctx, err))}
+		return nil, &failure{cause: talking(ctx, err), err: fmt.Errorf("first exchange with %s: %w", to, ending(ctx, err))}
 	}
 	_ = raw.SetDeadline(time.Time{})
 	own := raw.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
@@ -97,7 +97,7 @@ func (c *Conversation) Receive(ctx context.Context) ([]byte, error) {
 	}
 	size := binary.BigEndian.Uint32(n[:])
 	if size > maxMessage {
-		return nil, &failure{Stranger, fmt.Errorf("wait for a message: %d bytes are announced, the limit is %d",
+		return nil, &failure{cause: Stranger, err: fmt.Errorf("wait for a message: %d bytes are announced, the limit is %d",
 			size, maxMessage)}
 	}
 	message := make([]byte, size)
@@ -116,5 +116,5 @@ func (c *Conversation) cut(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &failure{talking(ctx, err), fmt.Errorf("%s: %w", doing, ending(ctx, err))}
+	return &failure{cause: talking(ctx, err), err: fmt.Errorf("%s: %w", doing, ending(ctx, err))}
 }

@@ -119,7 +119,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		got, err = sidechannel.Probe(ctx, at, keys, opt)
 	}
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
-		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
+		c.Cause, c.Err, c.Here = sidechannel.CauseOf(err), err.Error(), sidechannel.Here(err)
 		return c, nil, nil
 	}
 	if got.ID != to.ID {
@@ -167,7 +167,7 @@ func knock(ctx context.Context, n fabric.Node, m rendezvous.Member) Call {
 	id, err := sidechannel.Knock(ctx, at, sourceFor(ctx, n, m.Addr))
 	switch {
 	case err != nil:
-		c.Cause, c.Err = sidechannel.CauseOf(err), err.Error()
+		c.Cause, c.Err, c.Here = sidechannel.CauseOf(err), err.Error(), sidechannel.Here(err)
 	case id != m.ID:
 		c.Other = id
 	}

@@ -18,6 +18,7 @@ type Call struct {
 	Port  bool              `json:"port,omitempty"`  // the port that is held for the job's own store, on node rank 0
 	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
 	Err   string            `json:"err,omitempty"`
+	Here  bool              `json:"here,omitempty"`  // the caller's own kernel refused the call
 	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
 	Own   string            `json:"own,omitempty"`   // the caller's interface that has Addr, where the call failed
 

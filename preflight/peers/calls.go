@@ -131,7 +131,8 @@ func (b blamed) reach(w words) finding.Finding {
 	if w.fix == "" && (b.Side == blame.ToNode || b.Side == blame.FromNode) {
 		fix = fmt.Sprintf("iptables -S; nft list ruleset   # the firewall of %s\n%s", b.names(), fix)
 	}
-	if e := b.common(); b.Back && (e.call.Cause == sidechannel.NoHost || e.call.Cause == sidechannel.NoRoute) {
+	e := b.common()
+	if b.Back && !e.call.Here && (e.call.Cause == sidechannel.NoHost || e.call.Cause == sidechannel.NoRoute) {
 		fix = fmt.Sprintf("iptables -S; nft list ruleset   # on %s: the calls back arrive, so a rule there rejects these\n%s",
 			e.to.Name, fix)
 	}
@@ -139,7 +140,7 @@ func (b blamed) reach(w words) finding.Finding {
 		fix = fmt.Sprintf("is %s in a container or virtual machine with a network of its own? docker run --network host …, "+
 			"or a routed address: --addr\n%s", b.names(), fix)
 	}
-	if b.Side == blame.Between && w.id == "" {
+	if _, known := b.caller(); b.Side == blame.Between && w.id == "" && !known {
 		fix += fmt.Sprintf("\nwhich of the two is at fault is not known: %s leaves, since the job cannot have both",
 			b.nodes[1].Name)
 	}
@@ -174,15 +175,19 @@ func wordsOf(e edge, posts []Post) words {
 	if w, ok := clones(e); ok {
 		return w
 	}
+	a, b := e.from.Traits.Family, e.to.Traits.Family
+	if c.Here && (a == "" || b == "" || a == b) {
+		return refusedHere(e)
+	}
 	switch c.Cause {
 	case sidechannel.Refused:
 		return words{why: "connection refused", fix: fmt.Sprintf("ip addr; iptables -S; nft list ruleset   "+
 			"# on %s: a firewall rejects, or another machine has %s, too\n%s", e.to.Name, hostOf(c.Addr), openTCP)}
 	case sidechannel.Dropped:
 		return words{why: "no answer within " + calls.Budget.String() + " (dropped, as by a firewall)"}
-	case sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
+	case sidechannel.NoRoute, sidechannel.Blackhole, sidechannel.NoHost, sidechannel.Denied:
 		why := string(c.Cause)
-		if a, b := e.from.Traits.Family, e.to.Traits.Family; a != "" && b != "" && a != b {
+		if a != "" && b != "" && a != b {
 			why += fmt.Sprintf("; %s has an %s address and %s has %s", e.to.Name, b, e.from.Name, a)
 		}
 		return words{why: why, fix: fmt.Sprintf("ip route get %s   # on %s\n"+
@@ -293,9 +298,12 @@ func causes(all []edge, n int, bad func(edge) bool) (out []blamed) {
 	return out
 }
 
-// unfit returns the ranks that must leave: for a link the node that is not rank 0, and
-// all nodes where nothing works.
+// unfit returns the ranks that must leave: for a link the node whose own kernel refuses, else the one that is not rank
+// 0, and all nodes where nothing works.
 func (b blamed) unfit() (out []int) {
+	if p, known := b.caller(); known {
+		return []int{p.Rank}
+	}
 	switch b.Side {
 	case blame.Between:
 		return b.Nodes[1:]
@@ -339,6 +347,11 @@ func (b blamed) what(noun string) string {
 
 // common returns a failed call with the most frequent cause.
 func (b blamed) common() edge {
+	for _, e := range b.edges {
+		if e.call.Here && b.Side == blame.Between { // the caller's kernel says why
+			return e
+		}
+	}
 	n, best := map[sidechannel.Cause]int{}, b.edges[0]
 	for _, e := range b.edges {
 		n[e.call.Cause]++

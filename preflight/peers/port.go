@@ -37,7 +37,7 @@ func closedPort(all []edge, posts []Post) (out []judged) {
 	look := fmt.Sprintf("iptables -S; nft list ruleset   # on %s, and on the firewalls before it: open TCP port %s",
 		owner.Name, port)
 	switch c.Cause {
-	case sidechannel.Denied: // the caller's kernel says so, and sends nothing
+	case sidechannel.Denied, sidechannel.Blackhole: // the caller's kernel says so, and sends nothing
 		look = fmt.Sprintf("ip rule; iptables -S OUTPUT; nft list ruleset   # on %s: what forbids it to call port %s", names,
 			port)
 	case sidechannel.Silent:
