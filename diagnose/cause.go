@@ -328,6 +328,14 @@ var pathCauses = []Cause{
 		Source: "tcp_info: backoff, unacked",
 	},
 	{
+		ID: "path.here", depth: onTheSpot, Title: "Packets do not leave a node",
+		Sign:    "Connections of one node fail, or stop in the middle; the network and the other nodes are sound.",
+		For:     "the node's own kernel refuses a call, or data waits, nothing counts as sent, and the other end takes more",
+		Against: "data was sent and is not acknowledged",
+		Do:      "ip rule; ip route; nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc   # on that node",
+		Source:  "the error of connect(2), which is EINVAL for a blackhole route; tcp_info: backoff, 0 unacked, send queue",
+	},
+	{
 		ID: "path.stale", depth: onTheSpot, Title: "A connection is dead that was open",
 		Sign:    "The job ran, was still for minutes (a checkpoint), and then hangs.",
 		For:     "a connection's data is retransmitted without an answer while a new one takes long messages",

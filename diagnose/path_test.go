@@ -30,7 +30,7 @@ func TestANodeThatAnswersIsNotLost(t *testing.T) {
 		t.Errorf("96 bytes: %s", got)
 	}
 	// A filter of this node itself: nothing counts as sent. The other end may also take no more.
-	for window, want := range map[uint32]string{65536: "path.mtu", 100: "rank.before-init"} {
+	for window, want := range map[uint32]string{65536: "path.here", 100: "rank.before-init"} {
 		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
 		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 5, Window: window}, 5000
 		one.At = netip.MustParseAddr("10.0.0.2")

@@ -211,6 +211,10 @@ func (v *view) dependsOn(st reached) bool {
 
 // dropped says that a node gets no answer from the store's host.
 func (v *view) dropped(st reached, ranks []int) claim {
+	if st.Here != "" {
+		says, do := refusedHere(st.Here, st.from, st.At.Addr(), st.At.Port())
+		return claimed("path.here", verdict.Certain, says).do(do).of(ranks, st.from).see("connect "+st.Addr, st.Err)
+	}
 	return claimed("store.dropped", verdict.Certain, fmt.Sprintf(
 		"%s gets no answer from the store at %s: its SYN packets are dropped, or that host is down", st.from.name, st.Addr)).
 		of(ranks, st.from).see("connect "+st.Addr, st.Err)

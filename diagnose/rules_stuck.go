@@ -16,7 +16,7 @@ const pastCuts = 6
 
 // path judges one connection that is stuck.
 func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
-	other := v.atAddr(remote)
+	other := cmp.Or(v.atAddr(remote), v.otherEnd(k))
 	where := cmp.Or(v.peerAt(remote), remote.String())
 	if other != nil {
 		where = other.name
@@ -31,6 +31,9 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		"the interface's", n.name, where)
 	forgotten := fmt.Sprintf("a connection from %s to %s that is open gets no answer any more, ", n.name, where)
 	t, tried := v.tried(n, other, k.Local.Addr().Unmap(), remote)
+	if says, do, sure := v.staysHere(n, k, t, where); says != "" {
+		return claimed("path.here", sure, says).do(do).of(nil, n).see("tcp_info", seen).since(since)
+	}
 	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
 	case answers && k.SendQ > 0 && k.SendQ <= everywhere:
 		return claims("path.stale", verdict.Certain, forgotten+fmt.Sprintf("not even to %d bytes, and new ones are "+
@@ -54,7 +57,7 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		return claims("path.mtu", verdict.Certain, long)
 	}
 	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a "+
-		"port of the switch, or the host", n.name, where, ago(k.Info.LastRecv)))
+		"port of the switch, a filter, or the host", n.name, where, ago(k.Info.LastRecv)))
 	if k.SendQ > 4096 && !tried {
 		c.Sure = verdict.Likely
 		c.Says += "; or an MTU on the path is too small"
@@ -100,6 +103,11 @@ func (v *view) bothEnds(all []claim) (out []claim) {
 		}
 		out[same].Seen = append(out[same].Seen, c.Seen...)
 	}
+	out = slices.DeleteFunc(out, func(c claim) bool { // the other end of such a path has no answer
+		return c.Cause == "path.lost" && slices.ContainsFunc(out, func(d claim) bool {
+			return d.Cause == "path.here" && slices.Contains(c.Nodes, d.Nodes[0])
+		})
+	})
 	if slices.ContainsFunc(out, func(c claim) bool { return c.Cause == "path.mtu" || c.Cause == "path.loss" }) {
 		out = slices.DeleteFunc(out, func(c claim) bool { return c.Cause == "path.lost" && c.Sure == verdict.Likely })
 	}

@@ -205,6 +205,7 @@ type Path struct {
 	From    netip.Addr `json:"from"`
 	To      netip.Addr `json:"to"`
 	Outcome Outcome    `json:"outcome"`
+	Here    string     `json:"here,omitempty"`    // the error of this node's own kernel, which sent nothing: "EINVAL"
 	Long    bool       `json:"long,omitempty"`    // a long message went there within 2 s
 	Back    bool       `json:"back,omitempty"`    // one went back
 	Sounded bool       `json:"sounded,omitempty"` // datagrams are answered
@@ -247,7 +248,8 @@ type Store struct {
 	// Kind is "master" (MASTER_ADDR of ranks or agents) or "endpoint" (--rdzv-endpoint).
 	Kind    string          `json:"kind"`
 	Outcome Outcome         `json:"outcome"`
-	Err     string          `json:"err,omitempty"` // the error, without addresses that may deceive
+	Err     string          `json:"err,omitempty"`  // the error, without addresses that may deceive
+	Here    string          `json:"here,omitempty"` // the error of this node's own kernel, which sent nothing: "EINVAL"
 	Took    time.Duration   `json:"took"`
 	Board   *tcpstore.Board `json:"board,omitempty"` // Answered
 }

@@ -134,6 +134,9 @@ func askStore(ctx context.Context, a address, ns string, hints tcpstore.Hints) S
 	}
 	if err != nil {
 		out.Err = clean(plain(err), maxValue)
+		if !dialed {
+			out.Here = here(err, out.At, ns)
+		}
 	}
 	out.Took = time.Since(began)
 	return out
@@ -164,6 +167,28 @@ func reach(ctx context.Context, a address, ns string) (net.Conn, netip.AddrPort,
 		}
 	}
 	return nil, at, outcome, err
+}
+
+// here returns the name of the error of a call if this node's own kernel refused it, so that no packet left; else "".
+// A router may also report that there is no route. Then the route of a datagram socket decides, which sends nothing.
+func here(err error, to netip.AddrPort, ns string) string {
+	errno, _ := errors.AsType[unix.Errno](err)
+	switch errno {
+	case unix.EINVAL, unix.EPERM, unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE:
+		return unix.ErrnoName(errno)
+	case unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES:
+		_ = inNet(ns, func() error {
+			c, e := net.Dial("udp", to.String())
+			if err = e; e == nil {
+				_ = c.Close()
+			}
+			return nil
+		})
+		if errors.Is(err, errno) {
+			return unix.ErrnoName(errno)
+		}
+	}
+	return ""
 }
 
 // resolve returns at most four addresses of a host, IPv4 first.

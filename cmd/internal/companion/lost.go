@@ -132,6 +132,9 @@ func (p *companion) callLost(n rendezvous.Partner) presence {
 	defer cancel()
 	_, err := sidechannel.Probe(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), p.spec.Token.Keys(p.spec.Job).Client(),
 		sidechannel.Options{})
+	if sidechannel.Here(err) {
+		return presence("this node could not call it: " + err.Error())
+	}
 	switch sidechannel.CauseOf(err) {
 	case "":
 		return isBack

@@ -2,10 +2,13 @@ package companion
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"launch/diagnose/scene"
 	"launch/internal/sidechannel"
@@ -106,6 +109,11 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
 	a, err := sidechannel.Probe(ctx, netip.AddrPortFrom(to, uint16(n.Peer)), keys,
 		sidechannel.Options{From: from, IfMTU: i.MTU, Bulk: pathBulk, Hasty: true})
+	if sidechannel.Here(err) {
+		errno, _ := errors.AsType[unix.Errno](err)
+		p.Outcome, p.Here = scene.Unreachable, unix.ErrnoName(errno)
+		return p, true
+	}
 	switch sidechannel.CauseOf(err) {
 	case "":
 		p.Outcome, p.Sounded, p.Again = scene.Answered, a.MTU.Answered, a.Retrans

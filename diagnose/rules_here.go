@@ -1,0 +1,65 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// refusedHere returns what the error of a node's own call means, and what to do there. The kernel has an error for each
+// type of route: EINVAL for blackhole, EACCES for prohibit, ENETUNREACH where there is none (ip-route(8)).
+func refusedHere(errno string, n *node, to netip.Addr, port uint16) (says, do string) {
+	route := fmt.Sprintf("ip rule; ip route get %s ipproto tcp dport %d   # on %s", to, port, n.name)
+	switch errno {
+	case "EADDRNOTAVAIL":
+		return fmt.Sprintf("%s has no free port for a new connection to %s", n.name, to),
+			fmt.Sprintf("sysctl net.ipv4.ip_local_port_range; ss -s   # on %s", n.name)
+	case "EINVAL":
+		return fmt.Sprintf("%s has a blackhole route to %s port %d", n.name, to, port),
+			route + ": delete that route, or the rule that leads there"
+	case "ENETUNREACH", "EHOSTUNREACH":
+		return fmt.Sprintf("%s has no route to %s", n.name, to),
+			fmt.Sprintf("ip route get %s; ip addr   # on %s: is the netmask right, is there a default route?", to, n.name)
+	case "EACCES", "EPERM":
+		return fmt.Sprintf("%s forbids calls to %s port %d: a prohibit route, or a filter", n.name, to, port),
+			route + "\nnft list ruleset; iptables -S OUTPUT   # there"
+	}
+	return fmt.Sprintf("%s cannot call %s: %s", n.name, to, errno), fmt.Sprintf("ulimit -n   # on %s", n.name)
+}
+
+// staysHere returns why data of a connection that is stuck does not leave its node, if it does not: the node's address
+// has gone, or it refuses new connections, or nothing counts as sent although the other end takes more. Data that was
+// sent and lost counts as unacknowledged (tcp_write_xmit in the kernel).
+func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (says, do string, sure verdict.Sure) {
+	local, remote := k.Local.Addr().Unmap(), k.Remote.Addr().Unmap()
+	sameNet := k.Net == 0 || n.scene.Net == 0 || k.Net == n.scene.Net
+	switch {
+	case sameNet && len(n.scene.Addrs) > 0 && !slices.Contains(n.scene.Addrs, local):
+		return fmt.Sprintf("%s's address %s is gone, and its connection to %s needs it", n.name, local, where),
+			fmt.Sprintf("ip addr; journalctl | grep -i dhcp   # on %s: was another address given?", n.name), verdict.Certain
+	case t.Here != "":
+		says, do = refusedHere(t.Here, n, remote, k.Remote.Port())
+		return says, do, verdict.Certain
+	case k.Info.Unacked == 0 && k.SendQ > 0:
+		return fmt.Sprintf("packets from %s to %s do not leave %s: %d bytes wait, and nothing was sent: a filter or a limit "+
+				"on its output", n.name, where, n.name, k.SendQ),
+			fmt.Sprintf("nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc; ip route get %s   # on %s", remote, n.name),
+			verdict.Likely
+	}
+	return "", "", ""
+}
+
+// otherEnd returns the node that has the other end of a connection. Its address may have gone since.
+func (v *view) otherEnd(k scene.Socket) *node {
+	for _, n := range v.nodes {
+		if n.scene != nil && slices.ContainsFunc(n.scene.Sockets, func(o scene.Socket) bool {
+			return o.Local == k.Remote && o.Remote == k.Local
+		}) {
+			return n
+		}
+	}
+	return nil
+}
