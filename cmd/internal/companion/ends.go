@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -164,7 +165,8 @@ func (e *ends) blame() {
 	switch failed, left := e.before(); {
 	case failed != nil:
 		f := finding.Warnf("%s, before this node's command failed: its failure may follow from that", failed).
-			Named("node.failed").Do("first look at what %s printed", failed.Node)
+			Named("node.failed").Do("%s", strings.TrimSpace("first look at what "+failed.Node+" printed\n"+
+			meaning(failed.Status)))
 		if left != nil {
 			f = f.See("before that", "%s", left)
 		}

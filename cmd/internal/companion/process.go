@@ -284,7 +284,11 @@ func (p *companion) late(e rendezvous.Event) {
 		p.wg.Go(func() {
 			select {
 			case <-time.After(failGrace):
-				p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, e.Text, at).Named("node.failed"))
+				f := finding.Warnf("%s (seen at %s)"+rankWaits, e.Text, at).Named("node.failed")
+				if why := meaningOf(e.Text); why != "" {
+					f = f.Do("%s", why)
+				}
+				p.tell(f)
 			case <-p.ctx.Done():
 			}
 		})

@@ -1,0 +1,29 @@
+package companion
+
+import (
+	"strings"
+	"syscall"
+
+	"launch/rendezvous"
+)
+
+// meaning returns what a process of this exit status most likely ran into; "": its status does not say.
+func meaning(status int) string {
+	switch syscall.Signal(status - 128) {
+	case syscall.SIGBUS:
+		return "a bus error: a file that it had mapped is shorter than before (a library, a data file), or /dev/shm is full"
+	case syscall.SIGILL:
+		return "an illegal instruction: the program, or a library, was built for another processor (lscpu)"
+	}
+	return ""
+}
+
+// meaningOf returns the meaning of the status that a text of the rendezvous has.
+func meaningOf(text string) string {
+	for _, s := range []syscall.Signal{syscall.SIGBUS, syscall.SIGILL} {
+		if strings.Contains(text, "ended with "+rendezvous.StatusText(128+int(s))) {
+			return meaning(128 + int(s))
+		}
+	}
+	return ""
+}
