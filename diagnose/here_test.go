@@ -38,7 +38,7 @@ func TestDataThatDoesNotLeaveItsNode(t *testing.T) {
 		sure    verdict.Sure
 		says    string
 	}{
-		"a filter":     {0, "10.0.0.1", nil, "path.here", verdict.Likely, "packets from h0 to h1 do not leave h0"},
+		"a filter":     {0, "10.0.0.1", nil, "path.here", verdict.Certain, "packets from h0 to h1 do not leave h0"},
 		"the wire":     {2, "10.0.0.1", nil, "path.lost", verdict.Likely, "no answer"},
 		"another DHCP": {1, "10.0.0.77", nil, "path.here", verdict.Certain, "h0's address 10.0.0.1 is gone"},
 		"no ports": {1, "10.0.0.1", []scene.Path{{From: here, To: to, Outcome: scene.Unreachable, Here: "EADDRNOTAVAIL"}},

@@ -47,7 +47,7 @@ func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (s
 		return fmt.Sprintf("packets from %s to %s do not leave %s: %d bytes wait, and nothing was sent: a filter or a limit "+
 				"on its output", n.name, where, n.name, k.SendQ),
 			fmt.Sprintf("nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc; ip route get %s   # on %s", remote, n.name),
-			verdict.Likely
+			verdict.Certain
 	}
 	return "", "", ""
 }
