@@ -186,6 +186,9 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 				p.ends.over(p.status)
 				p.ends.blame()
 			}
+			if p.statusKnown && p.status != 0 {
+				p.watcher.storage()
+			}
 			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
 				return launchEnded // it was the parent of the command
 			}

@@ -24,12 +24,15 @@ type watcher struct {
 	mu    sync.Mutex
 	kills int64         // by the kernel, for lack of memory
 	last  time.Duration // of the clock
+	disks func() []fabric.Disk
+	full  []fullDisk // when the run began
 }
 
 // newWatcher returns the watcher of a run that begins.
 func (p *companion) newWatcher() *watcher {
 	live := fabric.Live()
-	return &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot()}
+	return &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot(), disks: fabric.LocalDisks,
+		full: full(fabric.LocalDisks)}
 }
 
 // watch looks at this node until the run ends.
