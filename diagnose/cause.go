@@ -76,6 +76,14 @@ var processCauses = []Cause{
 		Source: "cpu.stat of the control group, twice",
 	},
 	{
+		ID: "node.frozen", depth: onTheSpot, Title: "The processes of a node do not run",
+		Sign:    "The job stops in the middle, and no process of one node prints anything.",
+		For:     "its kernel takes connections, and launch there does not even greet",
+		Against: "a process there answers",
+		Do:      "look at that machine: is it paused (a virtual machine), stopped, or out of memory? launch doctor   # there",
+		Source:  "a connection to launch's own port there",
+	},
+	{
 		ID: "rank.vfork", depth: onTheSpot, Title: "A process waits for a child that does not execute",
 		Sign:    "The rank is in state D, and no storage is slow.",
 		For:     "its state is D in kernel_clone",

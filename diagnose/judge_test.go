@@ -325,6 +325,8 @@ func TestANodeWhoseAnswerDoesNotArrive(t *testing.T) {
 		}
 		return s
 	}
+	mute := unheard(29500, "h1")
+	mute.Unheard[0].Mute = true
 	for _, tt := range []struct {
 		silent scene.Scene
 		cause  string
@@ -333,6 +335,7 @@ func TestANodeWhoseAnswerDoesNotArrive(t *testing.T) {
 		{unheard(29500, "h1"), "path.mtu", []string{"h1"}},
 		{unheard(29500, "h1", "h2"), "path.mtu", []string{"h0"}},
 		{unheard(29501, "h1"), "rank.duplicate", nil},
+		{mute, "node.frozen", []string{"h1"}},
 	} {
 		a := Judge([]scene.Scene{envScene(), tt.silent})[0]
 		if !slices.ContainsFunc(a.Why, func(v verdict.Verdict) bool {

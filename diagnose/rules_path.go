@@ -242,6 +242,12 @@ func (v *view) unheard() (out []claim) {
 			map[bool]string{true: "takes", false: "take"}[len(names) == 1], h.name))
 		c.Nodes = names
 		heard := slices.ContainsFunc(v.hosts, func(o *node) bool { return o.name != h.name && o.scene.Node != nil })
+		if mute := func(e scene.Ended) bool { return e.Mute }; !slices.ContainsFunc(silent, not(mute)) &&
+			(heard || len(names) == 1) {
+			c = claimed("node.frozen", verdict.Possible, fmt.Sprintf("the kernel of %s takes connections, and launch there "+
+				"does not even greet: stopped, frozen or without processor time", finding.Some(names)))
+			c.Nodes = names
+		}
 		if !heard && len(names) > 1 {
 			c.Says = fmt.Sprintf("no other node's answer arrives at %s, and all take its connections: long packets to it "+
 				"vanish", h.name)
@@ -251,6 +257,9 @@ func (v *view) unheard() (out []claim) {
 	}
 	return out
 }
+
+// not returns the opposite of a condition.
+func not[T any](is func(T) bool) func(T) bool { return func(x T) bool { return !is(x) } }
 
 // atAddr returns the node that has an address.
 func (v *view) atAddr(a netip.Addr) *node {

@@ -64,6 +64,8 @@ type Ended struct {
 	Name string `json:"name"` // "node 1 gpu-07 (10.0.0.7)"
 	Rank int    `json:"rank"` // node rank
 	Port int    `json:"port"` // MASTER_PORT of the job
+	// Mute: its launch took a connection and did not even greet.
+	Mute bool `json:"mute,omitempty"`
 }
 
 // Gap is evidence that could not be had.

@@ -41,6 +41,7 @@ var ErrSecret = errors.New("the other side has another LAUNCH_TOKEN, or none")
 type failure struct {
 	cause Cause
 	here  bool // see Here
+	mute  bool // see Mute
 	err   error
 }
 
@@ -62,6 +63,13 @@ func CauseOf(err error) Cause {
 func Here(err error) bool {
 	f, ok := errors.AsType[*failure](err)
 	return ok && f.here
+}
+
+// Mute reports whether a node took a connection and did not even greet, which takes short packets only: the process
+// there does not run.
+func Mute(err error) bool {
+	f, ok := errors.AsType[*failure](err)
+	return ok && f.mute
 }
 
 // refusedHere reports whether the error of a call is of this node's own kernel: no packet has left. A router may report

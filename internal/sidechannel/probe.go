@@ -138,7 +138,7 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr, via string) (
 	}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
-		return nil, &failure{dialing(ctx, err), refusedHere(to, err), err}
+		return nil, &failure{cause: dialing(ctx, err), here: refusedHere(to, err), err: err}
 	}
 	return c.(*net.TCPConn), nil
 }

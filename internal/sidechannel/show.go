@@ -85,7 +85,8 @@ func meet(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 	}
 	if err != nil {
 		raw.Close()
-		return nil, &failure{cause: talking(ctx, err), err: fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
+		cause := talking(ctx, err)
+		return nil, &failure{cause: cause, mute: cause == Silent, err: fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
 	}
 	_ = raw.SetDeadline(time.Now().Add(showBudget))
 	return c, nil

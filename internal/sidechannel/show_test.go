@@ -144,3 +144,18 @@ func TestShowDuringManyLooks(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestANodeThatDoesNotGreetIsMute: a kernel takes a connection for a process that does not run.
+func TestANodeThatDoesNotGreetIsMute(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // no program accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = Look(ctx, l.Addr().(*net.TCPAddr).AddrPort(), nil, "an id")
+	if !Mute(err) || CauseOf(err) != Silent {
+		t.Errorf("%q: %v", CauseOf(err), err)
+	}
+}

@@ -194,7 +194,8 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 				return
 			}
 			if sidechannel.CauseOf(err) == sidechannel.Silent {
-				silent.Unheard = append(silent.Unheard, scene.Ended{Name: n.Name, Rank: n.Rank, Port: w.Master.Port})
+				silent.Unheard = append(silent.Unheard, scene.Ended{Name: n.Name, Rank: n.Rank, Port: w.Master.Port,
+					Mute: sidechannel.Mute(err)})
 			}
 			if err != nil {
 				silent.Gaps = append(silent.Gaps, scene.Gap{What: n.Name + " (node rank " + fmt.Sprint(n.Rank) + ")",
