@@ -45,7 +45,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		}
 		if a, ok := pathOf(diagnose.Judge([]scene.Scene{d.look(ctx)})); ok && d.stuck() && said != a.Key() {
 			said = a.Key()
-			d.p.say(stuckFinding(a, d.p.adrift()), "")
+			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
 		}
 		next = time.Now().Add(pause)
 		pause = min(2*pause, maxStuckPause)
@@ -91,6 +91,24 @@ func pathOf(all []verdict.Answer) (verdict.Answer, bool) {
 		}
 	}
 	return verdict.Answer{}, false
+}
+
+// failedThere makes an answer about a path less sure where the command of the node at its other end has failed:
+// then that host would end the connection, unless something between rejects or drops packets.
+func failedThere(a verdict.Answer, e *ends) verdict.Answer {
+	if e == nil || !e.failed.known() || a.Why[0].Cause != "path.lost" {
+		return a
+	}
+	name, _, _ := strings.Cut(e.failed.end.Node, " ")
+	if !slices.Contains(a.Why[0].Nodes, name) || e.failed.end.ID == e.p.world.Self.ID {
+		return a
+	}
+	v := a.Why[0]
+	v.Sure = verdict.Likely
+	v.Says += "; the command there had failed, so a firewall between may reset or drop this connection"
+	v.Do = "nft list ruleset; iptables -S   # on both nodes and between: reject, drop\n" + v.Do
+	a.Why = []verdict.Verdict{v}
+	return a
 }
 
 // stuckFinding says why a connection is stuck.

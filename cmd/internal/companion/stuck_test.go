@@ -2,6 +2,7 @@ package companion
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"launch/diagnose/verdict"
@@ -54,5 +55,22 @@ func TestWhoHasLostAllOthersIsAlone(t *testing.T) {
 		if got := d.alone(t.Context()); got != tt.want {
 			t.Errorf("others %v, lost %v: %t", tt.others, tt.lost, got)
 		}
+	}
+}
+
+// TestAPathToANodeThatFailedIsLessSure: a host whose command has ended would end its connections.
+func TestAPathToANodeThatFailedIsLessSure(t *testing.T) {
+	e := &ends{p: &companion{world: &rendezvous.World{}}}
+	e.p.world.Self.ID = "fir"
+	e.failed.heard = make(chan none)
+	lost := verdict.Answer{Why: []verdict.Verdict{{Cause: "path.lost", Sure: verdict.Certain,
+		Nodes: []string{"elm", "fir"}}}}
+	if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Certain {
+		t.Errorf("no node has failed: %+v", got)
+	}
+	e.failed.end = rankEnd{Node: "elm (10.91.0.11)", ID: "elm", Status: 1}
+	close(e.failed.heard)
+	if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Likely || !strings.Contains(got.Says, "firewall") {
+		t.Errorf("elm has failed: %+v", got)
 	}
 }
