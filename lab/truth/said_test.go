@@ -44,7 +44,7 @@ var families = map[string]string{
 	"store.refused": "reach port gone", "store.dropped": "reach port", "store.silent": "reach port gone",
 	"store.stopped": "gone", "store.foreign": "port", "store.name": "name", "address.loopback": "name env",
 	"address.unreachable": "reach name", "path.mtu": "long", "path.loss": "slow", "path.stale": "reach gone",
-	"path.lost": "reach gone", "mesh.dropped": "reach",
+	"path.lost": "reach gone", "path.here": "reach limit port", "node.frozen": "gone", "mesh.dropped": "reach",
 	"collective.": "line", "peer.ended": "died gone",
 }
 

@@ -100,7 +100,8 @@ func failedThere(a verdict.Answer, e *ends) verdict.Answer {
 		return a
 	}
 	name, _, _ := strings.Cut(e.failed.end.Node, " ")
-	if !slices.Contains(a.Why[0].Nodes, name) || e.failed.end.ID == e.p.world.Self.ID {
+	named := func(n string) bool { return n == name || n == e.failed.end.Node } // with its address, if it has left
+	if !slices.ContainsFunc(a.Why[0].Nodes, named) || e.failed.end.ID == e.p.world.Self.ID {
 		return a
 	}
 	v := a.Why[0]

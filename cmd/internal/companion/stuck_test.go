@@ -70,7 +70,10 @@ func TestAPathToANodeThatFailedIsLessSure(t *testing.T) {
 	}
 	e.failed.end = rankEnd{Node: "elm (10.91.0.11)", ID: "elm", Status: 1}
 	close(e.failed.heard)
-	if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Likely || !strings.Contains(got.Says, "firewall") {
-		t.Errorf("elm has failed: %+v", got)
+	for _, name := range []string{"elm", "elm (10.91.0.11)"} {
+		lost.Why[0].Nodes[0] = name
+		if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Likely || !strings.Contains(got.Says, "firewall") {
+			t.Errorf("elm has failed: %+v", got)
+		}
 	}
 }
