@@ -90,7 +90,8 @@ func pathKinds() []kind {
 		afterwards("cable-of-the-store", cut(0), lost),
 		afterwards("cable-launch", cut(1), lost).by(launch),
 		afterwards("firewall-later", func(b *bed) { b.drops(0, "iifname eth0") }, lost),
-		afterwards("one-way-later", func(b *bed) { b.lab.Hosts[1].Mute(b.lab.Hosts[0]) }, lost),
+		afterwards("one-way-later", func(b *bed) { b.lab.Hosts[1].Mute(b.lab.Hosts[0]) },
+			want{state: "hung", cause: "path.lost|path.here"}),
 		mtu, start, kind{name: "one-connection", args: "--numel 1000000", at: "0,1,2,3:joined", before: func(b *bed) {
 			b.lab.Hosts[1].Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1")
 			b.filter(1, "iifname eth0 ct bytes > 1000000 drop") // a box that inspects, and gives up

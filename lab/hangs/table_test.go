@@ -13,8 +13,8 @@ var causes = []string{
 	"rank.traced", "rank.gone", "rank.absent", "rank.vfork", "rank.duplicate", "rank.left", "world.differs",
 	"node.missing", "node.ended", "node.duplicate", "nnodes.differ", "rdzv.ids-differ", "store.refused",
 	"store.dropped", "store.silent", "store.stopped", "store.foreign", "store.name", "address.loopback",
-	"address.unreachable", "mesh.dropped", "mesh.refused", "mesh.incomplete", "path.lost", "path.stale", "path.mtu",
-	"collective.mismatch", "collective.idle", "group.subset", "peer.ended", "exit.barrier", "mpi.daemon",
+	"address.unreachable", "mesh.dropped", "mesh.refused", "mesh.incomplete", "path.lost", "path.here", "path.stale",
+	"path.mtu", "collective.mismatch", "collective.idle", "group.subset", "peer.ended", "exit.barrier", "mpi.daemon",
 	"mpi.callback", "mpi.shell", "mpi.ssh-unreachable", "mpi.ssh-prompt",
 }
 
