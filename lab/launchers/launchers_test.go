@@ -2,7 +2,6 @@ package launchers
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -197,7 +196,7 @@ func counted(t *testing.T, world int, all []said) {
 	}
 	if t.Failed() {
 		for _, s := range all {
-			t.Log(fmt.Sprintf("%s:\n%s%s", s.host, s.out, s.errs))
+			t.Logf("%s:\n%s%s", s.host, s.out, s.errs)
 		}
 	}
 }
