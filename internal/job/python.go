@@ -32,7 +32,7 @@ func (r *resolver) read(argv []string) {
 		script = r.absolute(r.line.Argv[s])
 	} else if i := slices.IndexFunc(argv, isPython); i >= 0 {
 		script = r.absolute(argv[i])
-	} else if name := module(argv); name != "" {
+	} else if name, _, ok := moduleOf(argv[0], argv[1:]); ok {
 		root = r.absolute(".")
 		script = r.module(root, name)
 	}
@@ -55,14 +55,6 @@ func (r *resolver) read(argv []string) {
 			next = append(next, r.imported(root, name, imported))
 		}
 	}
-}
-
-// module returns the module that a command's Python runs; "": it runs none.
-func module(argv []string) string {
-	if len(argv) > 2 && argv[1] == "-m" && strings.HasPrefix(path.Base(argv[0]), "python") {
-		return argv[2]
-	}
-	return ""
 }
 
 // imported returns the file of a module that a file imports; "": it is not of this program.

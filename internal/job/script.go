@@ -69,13 +69,14 @@ func (r *resolver) shellLauncher() {
 	r.note(f)
 }
 
-// script returns the text of the Python program that a plain line runs, all its files; "" if it runs none.
+// script returns the text of the Python program that a plain line runs, all its files; "" if it runs no Python.
 func (r *resolver) script() string {
 	l := r.line
 	if l.Kind != launcher.Program || len(r.files) == 0 {
 		return ""
 	}
-	if command := l.Argv[l.Program:]; l.Script == 0 && !isPython(command[0]) && module(command) == "" {
+	command := l.Argv[l.Program:]
+	if _, _, ok := moduleOf(command[0], command[1:]); !ok && l.Script == 0 && !isPython(command[0]) {
 		return "" // an argument of another program
 	}
 	var all strings.Builder
