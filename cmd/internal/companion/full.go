@@ -46,9 +46,9 @@ func full(disks func() []fabric.Disk) (out []fullDisk) {
 
 // storage reports a file system that is full, and was not when the run began: torch says of that "iostream error".
 func (w *watcher) storage() {
-	named := 0
+	named, before := 0, w.full()
 	for _, d := range full(w.disks) {
-		if slices.ContainsFunc(w.full, func(o fullDisk) bool { return o.at == d.at }) || named == maxFull {
+		if slices.ContainsFunc(before, func(o fullDisk) bool { return o.at == d.at }) || named == maxFull {
 			continue
 		}
 		named++

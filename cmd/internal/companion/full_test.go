@@ -11,7 +11,7 @@ import (
 func TestAFileSystemThatFilledUpIsNamed(t *testing.T) {
 	w, printed := watcherOf()
 	old := fabric.Disk{Path: "/old", Kind: "ext4", Size: 1 << 30}
-	w.full = full(func() []fabric.Disk { return []fabric.Disk{old} })
+	w.full = func() []fullDisk { return full(func() []fabric.Disk { return []fabric.Disk{old} }) }
 	w.disks = func() []fabric.Disk {
 		return []fabric.Disk{old, {Path: "/ckpt", Kind: "tmpfs", Size: 2 << 20},
 			{Path: "/many", Kind: "ext4", Size: 1 << 30, Free: 1 << 29, InodeMax: 100},

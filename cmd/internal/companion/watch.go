@@ -25,14 +25,16 @@ type watcher struct {
 	kills int64         // by the kernel, for lack of memory
 	last  time.Duration // of the clock
 	disks func() []fabric.Disk
-	full  []fullDisk // when the run began
+	full  func() []fullDisk // when the run began
 }
 
 // newWatcher returns the watcher of a run that begins.
 func (p *companion) newWatcher() *watcher {
 	live := fabric.Live()
-	return &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot(), disks: fabric.LocalDisks,
-		full: full(fabric.LocalDisks)}
+	w := &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot(), disks: fabric.LocalDisks}
+	w.full = sync.OnceValue(func() []fullDisk { return full(fabric.LocalDisks) })
+	p.wg.Go(func() { w.full() }) // the command does not wait for a slow disk
+	return w
 }
 
 // watch looks at this node until the run ends.
