@@ -48,7 +48,7 @@ func useFewThreads() {
 		runtime.GOMAXPROCS(1)
 	}
 	if few || narrow {
-		handoff.LastWord("launch: error: no room for one more thread\n"+
+		handoff.OnAbort("launch: error: no room for one more thread\n"+
 			"launch: hint:  ulimit -u; cat /sys/fs/cgroup/pids.max   # of this user or container\n", exit.Unfit)
 	}
 }

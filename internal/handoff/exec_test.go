@@ -186,7 +186,7 @@ func TestAContainerThatForbidsThreadsIsNamed(t *testing.T) {
 }
 
 // Go prints its registers and all goroutines, some hundred lines.
-func TestAnAbortPrintsTheLastWordAlone(t *testing.T) {
+func TestAnAbortPrintsItsTextAlone(t *testing.T) {
 	if !hasConstructor {
 		t.Skip("needs cgo")
 	}

@@ -152,23 +152,23 @@ static void enough_threads(void)
 		lacks("-u", r.rlim_cur, "processes and threads", "as many as this user has, and 64 more");
 }
 
-static char last_word[1024];
-static int last_status;
+static char abort_text[1024];
+static int abort_status;
 
-static void say_last_word(int number)
+static void say_abort(int number)
 {
 	(void)number;
-	(void)!write(2, last_word, strlen(last_word));
-	_exit(last_status);
+	(void)!write(2, abort_text, strlen(abort_text));
+	_exit(abort_status);
 }
 
 /* Where Go cannot start a thread, it calls abort, and its own handler prints registers and all goroutines: some
  * hundred lines in the midst of the job's. This one prints one line. */
-void launch_last_word(const char *text, int status)
+void launch_on_abort(const char *text, int status)
 {
-	struct sigaction act = {.sa_handler = say_last_word, .sa_flags = SA_ONSTACK};
-	snprintf(last_word, sizeof last_word, "%s", text);
-	last_status = status;
+	struct sigaction act = {.sa_handler = say_abort, .sa_flags = SA_ONSTACK};
+	snprintf(abort_text, sizeof abort_text, "%s", text);
+	abort_status = status;
 	sigaction(SIGABRT, &act, NULL);
 }
 

@@ -15,6 +15,6 @@ struct launch_inherited {
 struct launch_inherited launch_inherited(void);
 
 /* On SIGABRT the process prints text and ends with a status. */
-void launch_last_word(const char *text, int status);
+void launch_on_abort(const char *text, int status);
 
 #endif

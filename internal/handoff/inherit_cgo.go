@@ -25,10 +25,10 @@ func Inherited() State {
 	}
 }
 
-// LastWord has this process print text, and no stacks, and end with a status, where SIGABRT would end it: Go sends it
+// OnAbort has this process print text, and no stacks, and end with a status, where SIGABRT would end it: Go sends it
 // where it cannot start a thread.
-func LastWord(text string, status int) {
+func OnAbort(text string, status int) {
 	c := C.CString(text)
-	C.launch_last_word(c, C.int(status))
+	C.launch_on_abort(c, C.int(status))
 	C.free(unsafe.Pointer(c))
 }

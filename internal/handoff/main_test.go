@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 // aborted ends as Go does where it cannot start a thread.
 func aborted() error {
-	LastWord("the last word\n", 65)
+	OnAbort("the last word\n", 65)
 	runtime.LockOSThread()
 	if err := unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGABRT); err != nil {
 		return err

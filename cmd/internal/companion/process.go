@@ -87,7 +87,7 @@ func Main(print finding.Print) child.Func {
 		if err := child.CloseInherited(2); err != nil {
 			return err
 		}
-		handoff.LastWord(lastWords(false), 128+int(unix.SIGABRT))
+		handoff.OnAbort(abortNote(false), 128+int(unix.SIGABRT))
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
 		signal.Ignore(unix.SIGHUP, unix.SIGINT)                  // a command that these end is reported
 		// The store's files are its own; the command's umask may forbid even that.
@@ -287,11 +287,7 @@ func (p *companion) late(e rendezvous.Event) {
 		p.wg.Go(func() {
 			select {
 			case <-time.After(failGrace):
-				f := finding.Warnf("%s (seen at %s)"+rankWaits, e.Text, at).Named("node.failed")
-				if why := meaningOf(e.Text); why != "" {
-					f = f.Do("%s", why)
-				}
-				p.tell(f)
+				p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, e.Text, at).Named("node.failed").Do("%s", meaningOf(e.Text)))
 			case <-p.ctx.Done():
 			}
 		})

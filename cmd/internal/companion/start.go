@@ -37,7 +37,7 @@ func (p *companion) Start(spec Spec, out *Joining) (err error) {
 	s, self := &spec, spec.Self
 	p.spec = s
 	if p.print != nil { // a process of its own
-		handoff.LastWord(lastWords(s.JSON), 128+int(unix.SIGABRT))
+		handoff.OnAbort(abortNote(s.JSON), 128+int(unix.SIGABRT))
 	}
 	p.readAhead()
 	p.openDoctor()

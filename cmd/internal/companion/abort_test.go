@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-func TestLastWordsAreALineInBothForms(t *testing.T) {
-	plain, line := lastWords(false), lastWords(true)
+func TestTheNoteOfAnAbortIsALineInBothForms(t *testing.T) {
+	plain, line := abortNote(false), abortNote(true)
 	var note struct{ Type, Text string }
 	err := json.Unmarshal([]byte(line), &note)
 	if err != nil || note.Type != "note" || plain != "launch: "+note.Text+"\n" {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// lastWords returns the line that the companion prints where it ends by SIGABRT.
-func lastWords(inJSON bool) string {
+// abortNote returns the line that the companion prints where it ends by SIGABRT.
+func abortNote(inJSON bool) string {
 	const text = "launch's own process on this node has ended by SIGABRT: as a rule there was no room for one more " +
 		"thread (ulimit -u, pids.max). Launch does not watch the job here any more; a command that runs goes on"
 	if !inJSON {
