@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # The versions are fixed, so that a person reviews each new one. The number is the megabytes of the
-# download; what comes after it is installed with the package.
+# download. The packages after it are installed, too.
 packages=(
 	"accelerate 1.15.0 1"
 	"deepspeed 0.19.8 3"

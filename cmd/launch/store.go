@@ -31,7 +31,7 @@ import (
 	"launch/rendezvous"
 )
 
-// connect returns the store that the flags name, or in a pod that of its job. This process does not join the job.
+// connect returns the store that the flags name, or in a pod the store of its job. This process does not join the job.
 func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
 	if a.Opt.Store.Set {
 		// Any number does: this process only reads.
@@ -40,7 +40,8 @@ func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
 		a.Warn()
 	}
 	err := a.ResolveJob()
-	if !a.Opt.Store.Set && (err != nil || a.Job.Pod == nil || a.Job.Store.From.Tier != setting.Scheduler) {
+	inPod := err == nil && a.Job.Pod != nil && a.Job.Store.From.Tier == setting.Scheduler
+	if !a.Opt.Store.Set && !inPod {
 		line := slices.Concat([]string{"launch", a.Subcommand}, c.Args().Slice(), []string{"--store", "host0"})
 		return rendezvous.Store{}, exit.Errorf(exit.Usage, "--store is missing").
 			Do("%s", strings.Join(line, " "))

@@ -20,7 +20,7 @@ type works struct {
 // work is what one rank waited for.
 type work struct {
 	rank, seq   int
-	group       string // of processes, by torch's numbers; "": the line has none
+	group       string // of processes, by torch's numbers; "": the line names no group
 	op, size    string
 	enqueued    int // the last work that the program asked for; -1: unknown
 	where, line string
@@ -36,8 +36,8 @@ var (
 	lastForm = regexp.MustCompile(`Rank (\d+)\].*last enqueued (?:NCCL )?work: (\d+)`)
 )
 
-// add reads a line of a watchdog. The first line of a rank counts. A rank in the line is that in its group; the one of
-// its prefix, where it has one, is that in the job.
+// add reads a line of a watchdog. The first line of a rank counts. The line has the rank in its group; inJob is the
+// rank in the job, by its prefix, or -1.
 func (w works) add(line []byte, inJob int, where string) {
 	if m := workForm.FindSubmatch(line); m != nil {
 		rank := number(string(m[2]))
@@ -87,7 +87,7 @@ func (w works) verdict() (verdict.Verdict, bool) {
 	if v, ok := differing(all); ok {
 		return v, true
 	}
-	if v, ok := behind(all); ok {
+	if v, ok := lagging(all); ok {
 		return v, true
 	}
 	return apartIn(all)
@@ -176,8 +176,8 @@ func calls(n int) string {
 	return "call"
 }
 
-// behind finds the ranks whose program has not asked for the collective that the others wait for.
-func behind(all []work) (verdict.Verdict, bool) {
+// lagging finds the ranks whose program has not asked for the collective that the others wait for.
+func lagging(all []work) (verdict.Verdict, bool) {
 	top := 0
 	for _, one := range all {
 		if one.enqueued < 0 {

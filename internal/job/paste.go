@@ -126,7 +126,7 @@ func (r *resolver) misplaced() error {
 		Do("%s", r.pasteOf(argv, ours...))
 }
 
-// respelled returns the command with the unknown option that may be meant as flag; false: the command has none.
+// respelled returns the command with the unknown option that may be meant as flag; false: it has no such option.
 func (r *resolver) respelled(flag string) (argv []string, ok bool) {
 	argv = slices.Clone(r.in.Argv)
 	for at, meant := range r.line.Meant {

@@ -70,7 +70,7 @@ func (p *argparser) parse() (rest int, err error) {
 }
 
 // guess records which option of table an unknown one at an index in Argv may be, and returns it as a question; "":
-// none is spelled like it.
+// no option is spelled like it.
 func (p *argparser) guess(w string, at int) string {
 	name, _, _ := strings.Cut(strings.Trim(w, "-"), "=")
 	flag := spelling.Closest(strings.ReplaceAll(name, "_", "-"), p.flags())

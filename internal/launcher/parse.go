@@ -117,7 +117,7 @@ func (l Line) program(w World, plan []setting.Var, env []string) Exec {
 			"the address of node rank 0, so that no name has to resolve"),
 		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "reserved for this job on node rank 0"),
 	}
-	// A process of torchrun has it: its store is torchrun's, so that init_process_group on rank 0 hosts none
+	// A process of torchrun has it: its store is torchrun's, so that init_process_group on rank 0 hosts no store
 	// (torch/distributed/rendezvous.py, _torchelastic_use_agent_store).
 	const agent = "TORCHELASTIC_USE_AGENT_STORE"
 	if v, ok := lookup(env, agent); ok {

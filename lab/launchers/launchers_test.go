@@ -90,7 +90,7 @@ func installed(t *testing.T, name string) string {
 	return dir + ":/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
-// temp returns a directory whose path is short: that of a launcher's socket in it has at most 107 bytes.
+// temp returns a directory whose path is short: the path of a launcher's socket in it has at most 107 bytes.
 func temp(t *testing.T) string {
 	dir, err := os.MkdirTemp("", "l")
 	if err != nil {

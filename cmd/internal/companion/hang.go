@@ -28,7 +28,8 @@ const (
 
 // watchStart prints why the job does not go on, once nothing has moved on this node for as long as after says, or for a
 // short time if only help from outside can end it, and again when the reason changes. The node of the lowest rank that
-// is there does so. With --on-hang end that of rank 0 has launch end the job if two looks find the same certain reason.
+// is there does so. With --on-hang end the node of rank 0 has launch end the job if two looks find the same certain
+// reason.
 func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	tick := time.NewTicker(min(hangPoll, after/2))
 	defer tick.Stop()

@@ -97,10 +97,7 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 		}
 	}
 	f := finding.Warnf("rank %s of this node ended with status %d at %s, and torchrun has not ended",
-		global, status, ended.Format("15:04:05"))
-	if why := meaning(status); why != "" {
-		f = f.Do("%s", why)
-	}
+		global, status, ended.Format("15:04:05")).Do("%s", meaning(status))
 	r.watcher.p.say(f.Named("node.rank"), "")
 }
 

@@ -32,7 +32,7 @@ type vigil struct {
 	still, quiet time.Time        // since when nothing has moved; since when nothing but CPU time has been used
 	next         time.Duration    // after still: the next look
 	nextSpin     time.Duration    // after quiet: the next look while CPU time is used
-	pause, early time.Duration    // after still: the first early look, and the next; at least after: none
+	pause, early time.Duration    // after still: the first early look, and the next; at least after: no look
 	last         *diagnose.Stance // of the look before, since quiet
 	candidate    string           // what that look found
 }

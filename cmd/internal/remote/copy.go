@@ -57,7 +57,7 @@ func ownFile() ([]byte, error) {
 }
 
 // Place copies this program to a file of the host, packed in the form that the host unpacks: "zstd", "gzip" or "" (as
-// it is). The error is a *Failed, or that of reading the own file.
+// it is). The error is a *Failed, or is of reading the own file.
 func (s *Session) Place(all Copies, form, file string, limit time.Duration) (err error) {
 	late := time.AfterFunc(limit, s.End)
 	defer func() {

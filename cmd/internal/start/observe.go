@@ -25,8 +25,7 @@ type observer struct {
 	unhosted func(rendezvous.Event) string
 	twin     func(other string) string
 
-	// silent, if set, prints what may keep a store from answering for long, once; apart why nodes are lost again and
-	// again.
+	// silent, if set, prints once why a store may not answer for long; apart why nodes are lost again and again.
 	silent, apart func()
 
 	mu      sync.Mutex
@@ -99,21 +98,19 @@ func (o *observer) sayClaimed() {
 	}
 }
 
-// silentAfter is how long a store may be silent before this node says what may keep it from answering.
+// silentAfter is how long a store may be silent before this node says why that may be.
 const silentAfter = 10 * time.Second
 
-// saySilent says once what may keep a store from answering.
+// saySilent says once why a store may not answer.
 func (o *observer) saySilent(now time.Time) {
 	o.mu.Lock()
 	say := o.silent
-	if !o.away || o.lost != nil || now.Sub(o.since) < silentAfter {
-		say = nil
-	}
-	if say != nil {
+	due := say != nil && o.away && o.lost == nil && now.Sub(o.since) >= silentAfter
+	if due {
 		o.silent = nil
 	}
 	o.mu.Unlock()
-	if say != nil {
+	if due {
 		say()
 	}
 }

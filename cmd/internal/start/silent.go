@@ -14,8 +14,8 @@ const silentDial = time.Second
 // longPing is a packet of 1,400 bytes, which passes most tunnels, too.
 const longPing = "ping -M do -s 1372 %s"
 
-// saySilent prints what may keep a store from answering where it accepts a connection: a firewall or tunnel that drops
-// longer packets alone looks like that, and each lease runs out.
+// saySilent prints why a store may not answer that accepts a connection: a firewall or tunnel that drops longer packets
+// alone looks like that, and each lease runs out.
 func (s *Start) saySilent(ctx context.Context) {
 	if s.store == nil || len(s.store.Serve) > 0 {
 		return
