@@ -31,10 +31,10 @@ type watcher struct {
 // newWatcher returns the watcher of a run that begins.
 func (p *companion) newWatcher() *watcher {
 	live := fabric.Live()
-	w := &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot(), disks: fabric.LocalDisks}
-	w.full = sync.OnceValue(func() []fullDisk { return full(fabric.LocalDisks) })
-	p.wg.Go(func() { w.full() }) // the command does not wait for a slow disk
-	return w
+	before := sync.OnceValue(func() []fullDisk { return full(fabric.LocalDisks) })
+	p.wg.Go(func() { before() }) // the command does not wait for a slow disk
+	return &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot(), disks: fabric.LocalDisks,
+		full: before}
 }
 
 // watch looks at this node until the run ends.
