@@ -120,10 +120,11 @@ var doors = map[string][]string{
 	// Agreement. client/pkg for etcd's form of a member's address, api for the errors
 	// that trying again does not change, zap and grpc to hand it a silent logger
 	// and the pause between two tries; unix for the owner of a process id, proc
-	// for whether its process is still the one that registered.
+	// for whether its process is still the one that registered, raft for the message that begins an election.
 	// protocol has the decisions, which rendezvous carries out.
 	"rendezvous": {"internal/process", "rendezvous/protocol", etcd, "go.etcd.io/etcd/api/v3",
-		"go.etcd.io/etcd/client/pkg/v3/types", embed, "github.com/cenkalti/backoff/v4", "go.uber.org/zap",
+		"go.etcd.io/etcd/client/pkg/v3/types", embed, "go.etcd.io/raft/v3/raftpb", "github.com/cenkalti/backoff/v4",
+		"go.uber.org/zap",
 		"google.golang.org/grpc", unixPkg},
 
 	// memstore is an etcd for tests: its protobuf services with their errors,
