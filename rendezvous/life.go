@@ -63,6 +63,7 @@ type life struct {
 	lease             clientv3.LeaseID
 	rev               int64 // of the registration
 	control, own, job clientv3.WatchChan
+	surveyed          clientv3.WatchChan // of all keys, from before the Survey on
 	alive             <-chan *clientv3.LeaseKeepAliveResponse
 	quieter           <-chan time.Time
 }
@@ -167,7 +168,7 @@ func (l *life) act(a action) (err error) {
 		l.control, err = l.way.changes(a.Rev)
 	case protocol.WatchJob:
 		if l.job = nil; a.Rev > 0 {
-			l.job, err = s.watch(l.ctx, s.k.Root, a.Rev, clientv3.WithPrefix())
+			l.job = s.since(l.ctx, l.surveyed, a.Rev)
 		}
 	case protocol.Revoke:
 		_, _ = s.cli.Revoke(timeout(l.ctx), clientv3.LeaseID(a.Lease))
@@ -201,6 +202,12 @@ func (l *life) request(a action) (event, error) {
 		s.mu.Unlock()
 		e.Value, e.Start = reduce(a.Posts)
 		return e, nil
+	}
+	if a.Kind == protocol.Survey {
+		var err error // etcd serves a watch that begins in the past only every 100 ms, see admit
+		if l.surveyed, err = s.watch(l.ctx, s.k.Root, now, clientv3.WithPrefix()); err != nil {
+			return e, err
+		}
 	}
 	kv := clientv3.KV(s.cli)
 	if a.Kind == protocol.Register || a.Kind == protocol.Replace {

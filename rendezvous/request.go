@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,9 @@ func (s *Session) transact(ctx context.Context, kv clientv3.KV, a action) (event
 	return e, nil
 }
 
+// now is the revision of a watch of what follows its beginning.
+const now = -1
+
 // watch watches what follows rev. Its beginning is bounded, since etcd's client returns
 // only when the store has answered.
 func (s *Session) watch(
@@ -94,6 +98,26 @@ func (s *Session) watch(
 // after watches what follows rev. It returns when the store has answered.
 func (s *Session) after(ctx context.Context, key string, rev int64, opts ...clientv3.OpOption) clientv3.WatchChan {
 	return s.cli.Watch(clientv3.WithRequireLeader(ctx), key, append(opts, clientv3.WithRev(rev+1))...)
+}
+
+// since returns what follows rev of a watch that began before it.
+func (s *Session) since(ctx context.Context, w clientv3.WatchChan, rev int64) clientv3.WatchChan {
+	out := make(chan clientv3.WatchResponse)
+	go func() {
+		defer close(out)
+		for r := range w {
+			r.Events = slices.DeleteFunc(r.Events, func(e *clientv3.Event) bool { return e.Kv.ModRevision <= rev })
+			if len(r.Events) == 0 && r.Err() == nil {
+				continue
+			}
+			select {
+			case out <- r:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
 }
 
 // watched returns why a watch has ended; nil: it has not.
