@@ -47,10 +47,11 @@ func (p paced) NextBackOff() time.Duration {
 }
 
 // retries returns an exponential backoff with full jitter (0 to twice the interval)
-// that only ctx ends. The default of the library gives up silently after 15 minutes.
+// that only ctx ends: nodes that start at once come a few milliseconds before the store. The default of the library
+// gives up silently after 15 minutes.
 func retries(nodes int) backoff.BackOff {
 	return paced{backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithInitialInterval(5*time.Millisecond),
 		backoff.WithMultiplier(1.7),
 		backoff.WithRandomizationFactor(1),
 		backoff.WithMaxInterval(retryMax),

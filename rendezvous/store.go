@@ -161,7 +161,7 @@ func (s Store) config() (cfg clientv3.Config, err error) {
 		DialTimeout:          opTimeout,
 		Logger:               zap.NewNop(),
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff: grpcbackoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5,
+			Backoff: grpcbackoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5,
 				MaxDelay: retryMax + spread(s.crowd())},
 			MinConnectTimeout: 6*time.Second + queue(s.crowd()),
 		}), grpc.WithReadBufferSize(buffer), grpc.WithWriteBufferSize(buffer),
