@@ -30,18 +30,36 @@ func (s *Listener) hear(c net.Conn) bool {
 	if _, err := io.ReadFull(c, port[:]); err != nil {
 		return true
 	}
-	ear := s.ear.Load()
-	if ear == nil {
+	if !s.awaitShow() {
 		return true
 	}
+	ear := s.ear.Load()
 	_ = c.SetDeadline(time.Now().Add(showBudget))
 	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 	_, err := c.Write([]byte{byte((*ear)(s.ctx, from, int(binary.BigEndian.Uint16(port[:]))))})
 	return err == nil
 }
 
+// awaitShow waits for Show, as long as a call may last. It returns false where that does not happen, or too many wait.
+func (s *Listener) awaitShow() bool {
+	select {
+	case s.early <- struct{}{}:
+	default:
+		return s.ear.Load() != nil
+	}
+	defer func() { <-s.early }()
+	select {
+	case <-s.shown:
+		return true
+	case <-time.After(callBudget):
+	case <-s.ctx.Done():
+	}
+	return false
+}
+
 // Hear asks a listener with a given ID how programs of its node listen on a TCP port (errors: CauseOf). No connection
-// is made to that port: a program may serve its first caller only.
+// is made to that port: a program may serve its first caller only. A listener that is not shown yet answers when it is;
+// it hangs up after some seconds, or where too many wait.
 func Hear(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, port int) (Hearing, error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()

@@ -5,7 +5,24 @@ import (
 	"crypto/tls"
 	"net/netip"
 	"testing"
+	"time"
 )
+
+func TestFewCallersWaitForShow(t *testing.T) {
+	l, to := listen(t, nil)
+	for range maxEarly {
+		l.early <- struct{}{}
+	}
+	if h, err := Hear(t.Context(), to, nil, l.id, 7); err == nil {
+		t.Errorf("an answer before Show: %q", h)
+	}
+	<-l.early
+	l.Show(func(context.Context, netip.Addr) []byte { return nil },
+		func(context.Context, netip.Addr, int) Hearing { return Listens })
+	if h, err := Hear(t.Context(), to, nil, l.id, 7); err != nil || h != Listens {
+		t.Errorf("after Show: %q, %v", h, err)
+	}
+}
 
 func TestHearSaysHowProgramsListen(t *testing.T) {
 	k := keys(t, "0123456789abcdef")
@@ -13,10 +30,23 @@ func TestHearSaysHowProgramsListen(t *testing.T) {
 		"with a secret": {k.Client(), k.Server()}} {
 		t.Run(name, func(t *testing.T) {
 			l, to := listen(t, tc.there)
-			if h, err := Hear(t.Context(), to, tc.here, l.id, 7); err == nil {
+			short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			if h, err := Hear(short, to, tc.here, l.id, 7); err == nil {
 				t.Errorf("before Show: %q", h)
 			}
+			cancel()
 			said := map[int]Hearing{7: Deaf, 8: Listens, 65535: Elsewhere}
+			early := make(chan Hearing)
+			go func() {
+				h, err := Hear(t.Context(), to, tc.here, l.id, 8)
+				if err != nil {
+					t.Errorf("a caller that was there before Show: %v", err)
+				}
+				early <- h
+			}()
+			for len(l.early) < 2 { // the caller above, too: it is waited for until a call is over
+				time.Sleep(time.Millisecond)
+			}
 			l.Show(func(context.Context, netip.Addr) []byte { return nil },
 				func(_ context.Context, caller netip.Addr, port int) Hearing {
 					if caller != lo {
@@ -24,6 +54,9 @@ func TestHearSaysHowProgramsListen(t *testing.T) {
 					}
 					return said[port]
 				})
+			if h := <-early; h != said[8] {
+				t.Errorf("a caller that was there before Show: %q", h)
+			}
 			for port, want := range said {
 				if h, err := Hear(t.Context(), to, tc.here, l.id, port); err != nil || h != want {
 					t.Errorf("port %d: %q, %v; want %q", port, h, err, want)

@@ -34,6 +34,7 @@ func (s *Listener) Show(view View, ear Ear) {
 	s.echo.close()
 	s.ear.Store(&ear)
 	s.view.Store(&view)
+	s.once.Do(func() { close(s.shown) })
 }
 
 // show answers a caller that asks what this node sees.

@@ -21,6 +21,7 @@ const (
 	helloBudget  = 2 * time.Second // until the hello and the handshake are over
 	callBudget   = 6 * time.Second // for one call in all
 	maxCalls     = 64              // at once; further ones wait in the kernel's queue
+	maxEarly     = 32              // of these, those that wait for Show
 	maxOps       = 32              // of one call
 	maxBulk      = 1 << 20         // bytes each way of one exchange
 	maxSoundings = 512             // datagrams that one call may have answered
@@ -35,6 +36,9 @@ type Listener struct {
 	now   func() time.Time
 	view  atomic.Pointer[View] // nil before Show
 	ear   atomic.Pointer[Ear]  // nil before Show
+	once  sync.Once            // of Show
+	shown chan struct{}        // closed by Show
+	early chan struct{}        // holds one value for each caller that waits for Show
 }
 
 // Listen opens a listener on a free port, TCP and UDP. keys is nil without a secret. It answers every
@@ -47,7 +51,7 @@ func Listen(addr netip.Addr, keys *tls.Config, id string, about []byte) (*Listen
 }
 
 func open(at netip.AddrPort, keys *tls.Config, id string, about []byte, now func() time.Time) (*Listener, error) {
-	s := &Listener{about: about, now: now}
+	s := &Listener{about: about, now: now, shown: make(chan struct{}), early: make(chan struct{}, maxEarly)}
 	if err := s.listen(at, keys, id); err != nil {
 		return nil, fmt.Errorf("open the side channel: %w", err)
 	}
