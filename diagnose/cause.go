@@ -161,8 +161,8 @@ var processCauses = []Cause{
 
 var meetingCauses = []Cause{
 	{
-		ID: "launch.waits", depth: absent, Title: "launch waits for the other nodes",
-		Sign:    "No torchrun and no rank runs yet; launch prints which nodes are missing.",
+		ID: "launch.waits", depth: absent, Title: "launch has not started its command",
+		Sign:    "No torchrun and no rank runs yet; launch prints what it waits for.",
 		For:     "launch runs, and has not become its command",
 		Against: "a torchrun or a rank of the job runs",
 		Do:      "launch status --store HOST names the nodes that are missing",
@@ -285,11 +285,11 @@ var storeCauses = []Cause{
 	},
 	{
 		ID: "store.name", depth: onTheSpot, Title: "The store's name has no address on a node",
-		Sign:    "torch retries the name lookup; other nodes are silent.",
-		For:     "MASTER_ADDR does not resolve on that node",
+		Sign:    "torch or launch retries the name lookup; other nodes are silent.",
+		For:     "MASTER_ADDR, or the name of launch's own store, does not resolve on that node",
 		Against: "it resolves",
 		Do:      "use an address or a name that all nodes resolve",
-		Source:  "getaddrinfo(3)",
+		Source:  "getaddrinfo(3); what launch answers about its wait",
 	},
 }
 

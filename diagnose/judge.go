@@ -56,7 +56,8 @@ func waitingLaunch(scenes []scene.Scene) verdict.Answer {
 				continue
 			}
 			c := claimed("launch.waits", verdict.Certain, fmt.Sprintf(
-				"launch (pid %d on %s) has not started its command: it waits for other nodes, and says for which", p.PID, s.Host))
+				"launch (pid %d on %s) has not started its command: the last line that it printed says what it waits for",
+				p.PID, s.Host))
 			c.Nodes = []string{s.Host}
 			c = c.see(procPath(&p, "cmdline"), command(&p))
 			return verdict.Answer{State: verdict.Hung, Why: []verdict.Verdict{c.Verdict}, Need: gaps(scenes)}

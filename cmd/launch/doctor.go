@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"reflect"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,14 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/cmd/internal/companion"
-	"launch/cmd/internal/ui"
 	"launch/diagnose"
 	"launch/diagnose/bundle"
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
 	"launch/fabric"
 	"launch/internal/exit"
-	"launch/rendezvous"
 )
 
 // The exit statuses of launch doctor, besides those of the table: nothing hangs; a cause was found; a job waits,
@@ -149,8 +146,8 @@ func alive(pid int) bool {
 // consulting asks the companions of this node while it is looked at.
 type consulting struct {
 	sync.WaitGroup
-	scenes  []scene.Scene
-	waiting []rendezvous.Event
+	scenes []scene.Scene
+	news   []companion.News
 }
 
 // look gathers what this node sees, and what other nodes of the job see where launch has started it, and judges.
@@ -163,8 +160,8 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	defer cancel()
 	nodes := consulting{}
 	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true, Processor: fabric.Processor}
-	o.Found = func(companions []scene.Proc) {
-		nodes.Go(func() { nodes.scenes, nodes.waiting = companion.Consult(here, companions) })
+	o.Found = func(launches []scene.Proc) {
+		nodes.Go(func() { nodes.scenes, nodes.news = companion.Consult(here, launches) })
 	}
 	own, err := scene.Take(here, o)
 	if err != nil {
@@ -182,29 +179,14 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	case err != nil:
 		return diagnosed{}, exit.Errorf(exit.Bug, "look at this node: %v", err)
 	}
-	more, waiting := nodes.scenes, nodes.waiting
-	more = append(more, a.join(&own, <-hosts)...)
+	more := append(nodes.scenes, a.join(&own, <-hosts)...)
 	scenes := append([]scene.Scene{own}, more...)
 	answers := diagnose.Judge(scenes)
-	if len(waiting) > 0 && len(answers[0].Why) > 0 && answers[0].Why[0].Cause == "launch.waits" {
-		say(&answers[0].Why[0], waiting[0])
+	if len(nodes.news) > 0 && len(answers[0].Why) > 0 && answers[0].Why[0].Cause == "launch.waits" {
+		say(&answers[0].Why[0], nodes.news[0])
 		return diagnosed{answers, scenes, true}, nil
 	}
 	return diagnosed{answers, scenes, false}, nil
-}
-
-// say replaces that launch waits by what it waits for.
-func say(v *verdict.Verdict, e rendezvous.Event) {
-	if text := ui.Event(e); text != "" {
-		v.Says += ": " + text
-	}
-	if a := e.Attendance; a != nil && a.Joined < a.Want {
-		v.Cause, v.Nodes = "node.missing", nil
-		for _, i := range a.Missing {
-			v.Nodes = append(v.Nodes, "node "+strconv.Itoa(i))
-		}
-		v.Do = "start launch there with the same line, and check that it reaches the store"
-	}
 }
 
 // said prints what was found, writes the files that were asked for, and returns the exit status.

@@ -22,8 +22,9 @@ type Options struct {
 	Stacks bool // Python stacks of ranks
 	// Shared is true if other nodes are looked at as well: NCCL's RAS is then asked only on the node of rank 0.
 	Shared bool
-	// Found is called once, before the two samples, with the companions of the jobs: they can be asked meanwhile.
-	Found func(companions []Proc)
+	// Found is called once, before the two samples, with the companions of the jobs, and with launch where it has not
+	// started a command: they can be asked meanwhile.
+	Found func(launches []Proc)
 	// Early is called once, after the first sample, with the job's sockets of that moment; nil: not wanted. It returns at
 	// once. What it begins may use the span.
 	Early func(sockets []Socket)
@@ -79,7 +80,7 @@ func Take(ctx context.Context, o Options) (s Scene, err error) {
 		return s, err
 	}
 	if o.Found != nil {
-		o.Found(companions(job))
+		o.Found(launches(job))
 	}
 	if len(job) > 0 {
 		s.watch(ctx, caller, t, job, o)
@@ -92,10 +93,10 @@ func Take(ctx context.Context, o Options) (s Scene, err error) {
 	return s, nil
 }
 
-// companions describes those of a job.
-func companions(job []*seen) (out []Proc) {
+// launches describes launch and its companions in a job.
+func launches(job []*seen) (out []Proc) {
 	for _, p := range job {
-		if p.role == Companion {
+		if p.role == Companion || p.role == Launch {
 			out = append(out, p.describe())
 		}
 	}

@@ -57,9 +57,18 @@ type doctor struct {
 
 // answerLine is one line of what the companion answers launch doctor of its node.
 type answerLine struct {
-	Scene   json.RawMessage   `json:",omitempty"` // of another node, once the job runs
-	Waiting *rendezvous.Event `json:",omitempty"` // before that: the last news
+	Scene json.RawMessage `json:",omitempty"` // of another node, once the job runs
+	News
 }
+
+// News is what launch waits for before its command starts, by what it knew last.
+type News struct {
+	Waiting *rendezvous.Event `json:",omitempty"`
+	Naming  *Naming           `json:",omitempty"`
+}
+
+// known reports whether there is any.
+func (n News) known() bool { return n.Waiting != nil || n.Naming != nil }
 
 // openDoctor begins to answer launch doctor of this node.
 func (p *companion) openDoctor() {
@@ -227,29 +236,34 @@ func (d *doctor) ask(ctx context.Context, n rendezvous.Partner) (scene.Scene, er
 	return scene.Scene{}, err
 }
 
-// serve answers launch doctor of this user, or root's, on this node.
+// serve answers launch doctor of this node.
 func (d *doctor) serve(ctx context.Context, l *net.UnixListener) {
+	answerUser(ctx, l, &d.p.wg, func(c net.Conn) { tell(c, d.consult(ctx), News{Waiting: d.wait.Load()}) })
+}
+
+// answerUser answers launch doctor of this user, or root's, on this node, until ctx ends.
+func answerUser(ctx context.Context, l *net.UnixListener, wg *sync.WaitGroup, say func(net.Conn)) {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
 			return
 		}
-		d.p.wg.Go(func() {
+		wg.Go(func() {
 			defer c.Close()
 			if uid, _, ok := peerOf(c); !ok || uid != os.Geteuid() && uid != 0 {
 				return
 			}
 			_ = c.SetDeadline(time.Now().Add(consultBudget + 5*time.Second))
-			tell(c, d.consult(ctx), d.wait.Load())
+			say(c)
 		})
 	}
 }
 
 // tell writes what consulted reads.
-func tell(w io.Writer, scenes []scene.Scene, waiting *rendezvous.Event) {
+func tell(w io.Writer, scenes []scene.Scene, news News) {
 	out := json.NewEncoder(w)
-	if out.Encode(answerLine{Waiting: waiting}) != nil {
+	if out.Encode(answerLine{News: news}) != nil {
 		return
 	}
 	for _, s := range scenes {
@@ -276,59 +290,59 @@ func peerOf(c *net.UnixConn) (uid, pid int, ok bool) {
 }
 
 // Consult returns what the other nodes of some jobs see, where launch has started them: it asks their companions on
-// this node, at the same time. Of a job that waits for its nodes it returns the last news.
-func Consult(ctx context.Context, companions []scene.Proc) (scenes []scene.Scene, waiting []rendezvous.Event) {
-	seen, news := make([][]scene.Scene, len(companions)), make([]*rendezvous.Event, len(companions))
+// this node, at the same time. Of a job that has not started it returns the last news.
+func Consult(ctx context.Context, launches []scene.Proc) (scenes []scene.Scene, news []News) {
+	seen, last := make([][]scene.Scene, len(launches)), make([]News, len(launches))
 	var wg sync.WaitGroup
-	for i, p := range companions {
-		wg.Go(func() { seen[i], news[i], _ = consulted(ctx, p) })
+	for i, p := range launches {
+		wg.Go(func() { seen[i], last[i], _ = consulted(ctx, p) })
 	}
 	wg.Wait()
-	for _, e := range news {
-		if e != nil {
-			waiting = append(waiting, *e)
+	for _, n := range last {
+		if n.known() {
+			news = append(news, n)
 		}
 	}
-	return slices.Concat(seen...), waiting
+	return slices.Concat(seen...), news
 }
 
 // consulted asks one companion of this node. The companion may be another user's, where root asks.
-func consulted(ctx context.Context, p scene.Proc) (scenes []scene.Scene, waiting *rendezvous.Event, err error) {
+func consulted(ctx context.Context, p scene.Proc) (scenes []scene.Scene, news News, err error) {
 	c, err := net.DialUnix("unix", nil, socketOf(p.PID))
 	if err != nil {
-		return nil, nil, err
+		return nil, news, err
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	if uid, pid, ok := peerOf(c); !ok || uid != p.User || pid != p.PID {
-		return nil, nil, fmt.Errorf("another process has the socket of pid %d", p.PID)
+		return nil, news, fmt.Errorf("another process has the socket of pid %d", p.PID)
 	}
 	return listened(c)
 }
 
 // listened reads what a companion tells, up to the first line that is not a companion's.
-func listened(c io.Reader) (scenes []scene.Scene, waiting *rendezvous.Event, err error) {
+func listened(c io.Reader) (scenes []scene.Scene, news News, err error) {
 	in := json.NewDecoder(io.LimitReader(c, maxTold))
 	for line := 0; line <= maxConsulted+2; line++ {
 		var one answerLine
 		switch err = in.Decode(&one); {
 		case errors.Is(err, io.EOF) && line > 0:
-			return scenes, waiting, nil
+			return scenes, news, nil
 		case err != nil:
-			return scenes, waiting, fmt.Errorf("read the companion's answer: %w", err)
-		case one.Waiting != nil:
-			waiting = one.Waiting
+			return scenes, news, fmt.Errorf("read the companion's answer: %w", err)
+		case one.known():
+			news = one.News
 		}
 		if one.Scene == nil {
 			continue
 		}
 		s, err := scene.Parse(one.Scene)
 		if err != nil {
-			return scenes, waiting, fmt.Errorf("read the companion's answer: %w", err)
+			return scenes, news, fmt.Errorf("read the companion's answer: %w", err)
 		}
 		scenes = append(scenes, s)
 	}
-	return scenes, waiting, nil
+	return scenes, news, nil
 }
 
 // pack returns a scene compressed.

@@ -122,22 +122,22 @@ func TestAHostileSceneIsRefusedWithinBoundedMemory(t *testing.T) {
 func TestWhatACompanionTellsIsBounded(t *testing.T) {
 	var said bytes.Buffer
 	event := rendezvous.Event{Text: "waiting"}
-	tell(&said, []scene.Scene{seen("host1"), seen("host2\x1b[m")}, &event)
-	got, waiting, err := listened(&said)
+	tell(&said, []scene.Scene{seen("host1"), seen("host2\x1b[m")}, News{Waiting: &event})
+	got, news, err := listened(&said)
 	if err != nil || len(got) != 2 || got[0].Host != "host1" || strings.Contains(got[1].Host, "\x1b") ||
-		waiting == nil || waiting.Text != "waiting" {
-		t.Errorf("%+v, %+v, %v", got, waiting, err)
+		news.Waiting == nil || news.Waiting.Text != "waiting" {
+		t.Errorf("%+v, %+v, %v", got, news, err)
 	}
-	tell(&said, nil, nil)
-	if got, waiting, err = listened(&said); err != nil || len(got) > 0 || waiting != nil {
-		t.Errorf("no news: %v, %v, %v", got, waiting, err)
+	tell(&said, nil, News{})
+	if got, news, err = listened(&said); err != nil || len(got) > 0 || news.known() {
+		t.Errorf("no news: %v, %v, %v", got, news, err)
 	}
 	for _, text := range []string{"", "garbage", `{"Scene":{"schema":9}}`, `{"Scene":[]}`, `{"Waiting":{}} x`} {
 		if _, _, err := listened(strings.NewReader(text)); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}
-	tell(&said, []scene.Scene{seen("host1")}, nil)
+	tell(&said, []scene.Scene{seen("host1")}, News{})
 	said.WriteString("garbage")
 	if got, _, err := listened(&said); err == nil || len(got) != 1 {
 		t.Errorf("what came before is lost: %v, %v", got, err)
@@ -145,7 +145,7 @@ func TestWhatACompanionTellsIsBounded(t *testing.T) {
 }
 
 // asked asks a socket as launch doctor does.
-func asked(t *testing.T, pid int) ([]scene.Scene, []rendezvous.Event) {
+func asked(t *testing.T, pid int) ([]scene.Scene, []News) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -160,7 +160,7 @@ func TestADoctorAnswersItsUserAlone(t *testing.T) {
 	p.openDoctor()
 	p.doctor.wait.Store(&rendezvous.Event{Text: "1 of 2"})
 	scenes, waiting := asked(t, os.Getpid())
-	if len(scenes) > 0 || len(waiting) != 1 || waiting[0].Text != "1 of 2" {
+	if len(scenes) > 0 || len(waiting) != 1 || waiting[0].Waiting.Text != "1 of 2" {
 		t.Errorf("%v, %v", scenes, waiting)
 	}
 	if _, waiting = asked(t, os.Getpid()+1); len(waiting) > 0 {
@@ -213,7 +213,7 @@ func TestASquattedSocketIsNotBelieved(t *testing.T) {
 			if err != nil {
 				return
 			}
-			tell(c, []scene.Scene{seen("a lie")}, &rendezvous.Event{Text: "a lie"})
+			tell(c, []scene.Scene{seen("a lie")}, News{Waiting: &rendezvous.Event{Text: "a lie"}})
 			c.Close()
 		}
 	}()

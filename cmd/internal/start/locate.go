@@ -80,8 +80,13 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 		f.Servers = s.findBy(servers)
 	}
 	if budget > firstLook {
+		var wait nameWait
+		defer wait.end()
+		asked := time.Now()
 		f.Report = func(host string, err error) {
 			until, _ := ctx.Deadline()
+			wait.show(ctx, companion.Naming{Host: host, Why: err.Error(), Since: asked, Until: until,
+				Do: s.nameFix(host, err)})
 			s.UI.Note("the store host %q does not resolve yet: %v%s; retrying until %s (is it spelled right?)", host, err,
 				remembered(ctx, servers, host), until.Format("15:04:05"))
 		}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"launch/cmd/internal/companion"
+	"launch/cmd/internal/ui"
+	"launch/diagnose/verdict"
+	"launch/rendezvous"
+)
+
+// say adds to the verdict that launch has not started its command what it waits for.
+func say(v *verdict.Verdict, n companion.News) {
+	head, _, _ := strings.Cut(v.Says, ": ")
+	if n.Naming != nil {
+		w := *n.Naming
+		v.Cause, v.Since, v.Do = "store.name", w.Since, w.Do
+		v.Says = fmt.Sprintf("%s: it waits for the name %s of the store's host, until %s: %s", head, w.Host,
+			w.Until.Format(time.TimeOnly), w.Why)
+		return
+	}
+	text := ui.Event(*n.Waiting)
+	if text == "" {
+		return
+	}
+	v.Says = head + ": " + text
+	if n.Waiting.Kind == rendezvous.Lost {
+		v.Do = "look at the store's host: does launch run there, and does its port accept connections from this node?"
+	}
+	if a := n.Waiting.Attendance; a != nil && a.Joined < a.Want {
+		v.Cause, v.Nodes = "node.missing", nil
+		for _, i := range a.Missing {
+			v.Nodes = append(v.Nodes, "node "+strconv.Itoa(i))
+		}
+		v.Do = "start launch there with the same line, and check that it reaches the store"
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"launch/cmd/internal/companion"
+	"launch/diagnose/verdict"
+	"launch/rendezvous"
+)
+
+// What launch doctor says of a launch that waits names what it waits for.
+func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
+	since := time.Date(2026, 1, 2, 13, 5, 0, 0, time.Local)
+	naming := companion.News{Naming: &companion.Naming{Host: "train-0.train", Why: "no such host", Since: since,
+		Until: since.Add(10 * time.Minute), Do: "kubectl get service train"}}
+	missing := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Progress,
+		Attendance: &rendezvous.Attendance{Joined: 1, Want: 2, Missing: []int{1}}}}
+	lost := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Lost, Text: "connection refused"}}
+	for _, tc := range []struct {
+		news             companion.News
+		cause, says, fix string
+	}{
+		{naming, "store.name", "has not started its command: it waits for the name train-0.train of the store's host, " +
+			"until 13:15:00: no such host", "kubectl get service train"},
+		{missing, "node.missing", "has not started its command: 1 of 2 nodes joined; waiting for node 1",
+			"start launch there"},
+		{lost, "launch.waits", "has not started its command: the store does not answer: connection refused",
+			"look at the store's host"},
+		{companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Back}}, "launch.waits",
+			"its command: the store answers again", "launch status"},
+	} {
+		v := verdict.Verdict{Cause: "launch.waits", Do: "launch status",
+			Says: "launch (pid 7 on vm) has not started its command: the last line that it printed says what it waits for"}
+		say(&v, tc.news)
+		if v.Cause != tc.cause || !strings.Contains(v.Says, tc.says) || !strings.HasPrefix(v.Do, tc.fix) {
+			t.Errorf("%s: %s; %s\nwant %s: %s; %s", v.Cause, v.Says, v.Do, tc.cause, tc.says, tc.fix)
+		}
+		if tc.cause == "store.name" && !v.Since.Equal(since) {
+			t.Errorf("since %s", v.Since)
+		}
+	}
+}
