@@ -75,6 +75,10 @@ type (
 // StatusText returns an exit status as a shell has it, with the signal that it means: "137 (killed)".
 func StatusText(status int) string { return protocol.StatusText(status) }
 
+// Ender returns what ended a process by a signal, as in "SIGINT (Ctrl-C, or kill -INT)", by its exit status; "": it was
+// no signal by which people and schedulers end a job.
+func Ender(status int) string { return protocol.Ender(status) }
+
 // The constants of the protocol; package protocol describes each.
 const (
 	ByArrival, Typed, Scheduled = protocol.ByArrival, protocol.Typed, protocol.Scheduled

@@ -144,7 +144,7 @@ func (s *Session) Posted(ctx context.Context, name string, ranks []int) ([][]byt
 	for i, rank := range ranks {
 		r, err := s.cli.Get(timeout(ctx), s.k.Post(ep.N, name, rank))
 		if err != nil {
-			return nil, fmt.Errorf("read what rank %d has posted: %w", rank, reason(ctx, err))
+			return nil, fmt.Errorf("read what node rank %d has posted: %w", rank, reason(ctx, err))
 		}
 		for _, kv := range r.Kvs {
 			out[i] = kv.Value

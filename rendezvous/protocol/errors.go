@@ -15,7 +15,7 @@ var ErrFull = errors.New("the etcd has used up its space and takes no writes")
 type DuplicateError struct{ Self, Holder Member }
 
 func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("node rank %d is taken by %s pid %d; %s pid %d has the same rank",
+	return fmt.Sprintf("node rank %d is taken by %s pid %d; %s pid %d has it, too",
 		e.Self.Index, e.Holder.Name(), e.Holder.PID, e.Self.Name(), e.Self.PID)
 }
 

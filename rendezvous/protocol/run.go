@@ -108,10 +108,9 @@ func (b *blamed) add(p Place, what string) {
 }
 
 // is returns a statement about the node of a place.
-func (p Place) is(what string) string { return fmt.Sprintf("rank %d, %s, %s", p.Rank, p.Name, what) }
-
-// failure is the statement about a command that ended with a status other than 0.
-func failure(status int) string { return "failed: its command ended with " + StatusText(status) }
+func (p Place) is(what string) string {
+	return fmt.Sprintf("node rank %d, %s, %s", p.Rank, p.Name, what)
+}
 
 // StatusText returns an exit status with the signal that it means, as in "137 (killed)". A shell's status of a signal
 // N is 128+N.

@@ -38,12 +38,14 @@ type rankEnd struct {
 
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
 func (e rankEnd) String() string {
-	who := "the command"
+	who, how := "the command", "ended with "+rendezvous.StatusText(e.Status)
 	if e.Rank >= 0 {
 		who = fmt.Sprintf("rank %d", e.Rank)
 	}
-	return fmt.Sprintf("%s on %s ended with %s at %s", who, e.Node, rendezvous.StatusText(e.Status),
-		e.At.Format("15:04:05"))
+	if by := rendezvous.Ender(e.Status); by != "" {
+		how = "was ended by " + by
+	}
+	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, how, e.At.Format("15:04:05"))
 }
 
 // ends knows which rank of all nodes ended first.
@@ -132,6 +134,20 @@ func (e *ends) storeEnded() bool {
 		_ = c.Close()
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// endOf returns a statement about the failed command of another node. Where its first rank was ended by a signal, that:
+// torchrun itself then ends with 1.
+func (p *companion) endOf(text string) string {
+	n, _ := p.lostOf(text)
+	if p.ends == nil || !p.ends.failed.known() || p.ends.failed.end.ID != n.ID {
+		return text
+	}
+	end := p.ends.failed.end
+	if by := rendezvous.Ender(end.Status); by != "" && end.Rank >= 0 {
+		return fmt.Sprintf("node rank %d, %s, was ended by %s", n.Rank, n.Name, by)
+	}
+	return text
 }
 
 // known reports whether the first end is known.

@@ -53,7 +53,8 @@ func (p *companion) gone(text, at string) {
 	now := notCalled
 	if known {
 		if why := fabric.Stuck([]netip.Addr{n.Addr}); why != "" {
-			p.tell(finding.Warnf("%s (seen at %s): this node has lost rank %d, %s", why, at, n.Rank, n.Name).Named("node.lost"))
+			p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", why, at, n.Rank, n.Name).
+				Named("node.lost"))
 			return
 		}
 		now = p.presenceOf(n)
@@ -148,10 +149,11 @@ func (p *companion) callLost(n rendezvous.Partner) presence {
 	return notCalled
 }
 
-// lostOf returns the node that a text of the rendezvous names: "rank 2, host2 (10.0.0.3), was lost", or the store's.
+// lostOf returns the node that a text of the rendezvous names ("node rank 2, host2 (10.0.0.3), was lost"), or the
+// store's.
 func (p *companion) lostOf(text string) (rendezvous.Partner, bool) {
 	for _, n := range p.doctor.others(p.ctx) {
-		if strings.HasPrefix(text, fmt.Sprintf("rank %d, %s, ", n.Rank, n.Name)) ||
+		if strings.HasPrefix(text, fmt.Sprintf("node rank %d, %s, ", n.Rank, n.Name)) ||
 			n.Rank == 0 && strings.HasPrefix(text, "the node that hosts the store") {
 			return n, n.Addr.IsValid() && n.Peer != 0
 		}

@@ -64,7 +64,7 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 			p.doctor.world.Store(p.world)
 			done := make(chan none)
 			go func() {
-				p.gone("rank 1, host1 (127.0.0.1), was lost", "10:00:00")
+				p.gone("node rank 1, host1 (127.0.0.1), was lost", "10:00:00")
 				close(done)
 			}()
 			select {

@@ -287,7 +287,8 @@ func (p *companion) late(e rendezvous.Event) {
 		p.wg.Go(func() {
 			select {
 			case <-time.After(failGrace):
-				p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, e.Text, at).Named("node.failed").Do("%s", meaningOf(e.Text)))
+				text := p.endOf(e.Text)
+				p.tell(finding.Warnf("%s (seen at %s)"+rankWaits, text, at).Named("node.failed").Do("%s", meaningOf(text)))
 			case <-p.ctx.Done():
 			}
 		})

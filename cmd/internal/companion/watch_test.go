@@ -50,7 +50,7 @@ func TestALostStoreIsNamedByItsAddress(t *testing.T) {
 	for text, want := range map[string]string{
 		"the node that hosts the store, or the network to it, was lost": "the node that hosts the store (host0:29377), " +
 			"or the network to it, was lost",
-		"rank 1, host1, was lost": "rank 1, host1, was lost",
+		"node rank 1, host1, was lost": "node rank 1, host1, was lost",
 	} {
 		if got := p.located(text); got != want {
 			t.Errorf("%q; want %q", got, want)

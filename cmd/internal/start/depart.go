@@ -69,7 +69,7 @@ const notNeeded = "the job did not need this standby node"
 // farewell returns why this node leaves, for the others.
 func (s *Start) farewell(ctx context.Context, err error) string {
 	if sig, ok := s.caught().(syscall.Signal); ok && ctx.Err() != nil {
-		return exit.SignalText(sig)
+		return endedBy(sig)
 	}
 	switch e, _ := errors.AsType[*exit.Error](err); {
 	case e != nil && e.Code == exit.Missing:
@@ -84,6 +84,11 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 		return fmt.Sprintf("it was refused: it has --nnodes %s, this job has %s", e.Self, e.Want)
 	}
 	return err.Error()
+}
+
+// endedBy says, for the others, that a signal ended this node.
+func endedBy(sig syscall.Signal) string {
+	return "it was ended by " + cmp.Or(rendezvous.Ender(128+int(sig)), sig.String())
 }
 
 // missing turns a wait that ran out into an error that names the missing nodes.

@@ -25,7 +25,7 @@ func (s *Start) supervise(ctx context.Context) error {
 		if err != nil || !fate.Again {
 			why := fate.Why
 			if sig, ok := s.caught().(syscall.Signal); ok {
-				why = exit.SignalText(sig)
+				why = endedBy(sig)
 			} else if why == "" {
 				why = "its command has ended"
 			}
