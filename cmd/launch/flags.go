@@ -117,7 +117,7 @@ func (f *flags) declareJob(m maker) {
 	f.addr = m.str(grpJob, "addr", "ADDR",
 		"this node's address for the other nodes: an IP, a CIDR or an interface; default: by the route to the store", &o.Addr)
 	f.masterPort = m.str(grpJob, "master-port", "PORT",
-		"port of torch's store on rank 0; default: 29500 or the next free one", &o.MasterPort)
+		"port of torch's store on node rank 0; default: 29500 or the next free one", &o.MasterPort)
 	f.portRange = m.text(grpJob, "port-range", "LO-HI", "range for the port of torch's store, if the wanted one is taken",
 		start.DefaultPortRange,
 		&o.PortRange)
@@ -150,7 +150,7 @@ func (f *flags) declareCheck(m maker) {
 	f.checkDir = m.text(grpCheck, "check-dir", "DIR", "run each executable file there as a check: exit status 0 is ok, "+
 		"75 a skip, any other a failure", "", &o.CheckDir)
 	f.bench = m.text(grpCheck, "bench", "short|full|no", "measure the network between all nodes first (default no): "+
-		"short, at most 5 s; full, 5 s for each direction and partner; where nodes differ, rank 0's counts", "", &o.Bench)
+		"short, at most 5 s; full, 5 s for each direction and partner; node rank 0's counts for all", "", &o.Bench)
 	f.local = m.yes(grpCheck, "local", "check this node alone, although the job has several", &o.Local)
 }
 
@@ -185,7 +185,7 @@ func (f *flags) declareStart(m maker) {
 		"once all nodes may start, warn about each that has not within this time; 0: off",
 		start.DefaultStartTimeout, &o.StartTimeout)
 	f.hangAfter = m.duration(grpStart, "hang-after",
-		"when no process of the command moves on rank 0 for this long, say why, as launch doctor does; 0: off",
+		"when no process of the command moves on node rank 0 for this long, say why, as launch doctor does; 0: off",
 		start.DefaultHangAfter, &o.HangAfter)
 	f.onHang = m.text(grpStart, "on-hang", "say|end", "say why the job hangs; end: also end it on all nodes with "+
 		"status 76, if it certainly hangs, after --bundle was written", start.NewOptions().OnHang, &o.OnHang)

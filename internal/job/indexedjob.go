@@ -89,7 +89,8 @@ func (r *resolver) jobSet(job string) {
 		r.sched.index = scheduled(strconv.Itoa(n), "JOB_INDEX and "+completionIndex)
 		return
 	}
-	r.note(finding.Skipf("%s is not used: it is unique in one Job only, and %s may be of another one; ranks go by arrival",
+	r.note(finding.Skipf("%s is not used: it is unique in one Job only, and %s may be of another one; node ranks go "+
+		"by arrival",
 		r.variable(completionIndex), r.sched.host.V).Named("job.index"))
 }
 

@@ -225,7 +225,7 @@ func (r *resolver) fit() error {
 		return nil
 	}
 	if index.From.Tier == setting.Ambient && nodes.From.Tier < setting.Ambient {
-		r.note(finding.Warnf("%s=%d is not used: %d nodes (%s) have the ranks 0 to %d", index.From.Name, index.V, all,
+		r.note(finding.Warnf("%s=%d is not used: %d nodes (%s) have the node ranks 0 to %d", index.From.Name, index.V, all,
 			nodes.From.Name, all-1).Named("job.index").Do("unset %s, which may be of an old job", index.From.Name))
 		r.job.Index = setting.Value[int]{}
 		return nil
@@ -236,7 +236,7 @@ func (r *resolver) fit() error {
 			cmp.Or(nodes.From.Name, "--nnodes"), index.V, all)
 	}
 	return contradiction(do,
-		"node rank %d (%s) is out of range: %d nodes (%s) have the ranks 0 to %d",
+		"node rank %d (%s) is out of range: %d nodes (%s) have the node ranks 0 to %d",
 		index.V, index.From.Name, all, nodes.From.Name, all-1)
 }
 

@@ -27,7 +27,7 @@ func TestSeveralNodesWithoutAStoreAddressAreRefused(t *testing.T) {
 
 func TestIndexOutOfRangeIsRefused(t *testing.T) {
 	refused(t, input("torchrun --nnodes 4 --node-rank 5 --master-addr h t.py"), 78,
-		"node rank 5 (torchrun --node-rank)", "4 nodes (torchrun --nnodes)", "the ranks 0 to 3")
+		"node rank 5 (torchrun --node-rank)", "4 nodes (torchrun --nnodes)", "the node ranks 0 to 3")
 	refused(t, input("torchrun --nnodes 4 --master-addr h t.py").
 		with(func(f *Flags) { f.NodeRank = flagged("--node-rank", "4") }), 78, "node rank 4 (--node-rank)")
 }
@@ -169,7 +169,7 @@ func TestStandbyNodesHaveIndexesAfterTheOthers(t *testing.T) {
 	if j := resolve(t, spare("2", as)); j.Index.V != 2 || j.Nodes.V != 2 || j.Spares != 1 {
 		t.Errorf("%+v", j)
 	}
-	refused(t, spare("3", as), 78, "node rank 3", "the ranks 0 to 2")
+	refused(t, spare("3", as), 78, "node rank 3", "the node ranks 0 to 2")
 	one := input("torchrun --nnodes 1 t.py").with(func(f *Flags) { f.Spares = 1; f.Store = flagged("--store", "h") })
 	if j := resolve(t, one); !j.Several() || j.Single {
 		t.Errorf("one node and one to spare: %+v", j)

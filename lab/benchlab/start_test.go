@@ -75,7 +75,7 @@ func TestOnlyRankZeroDecidesWhetherAStartMeasures(t *testing.T) {
 			t.Errorf("host%d ended with %d, printed %q:\n%s", i, s.code, s.out, s.errs)
 		}
 	}
-	if want := "--bench is full here, but not on rank 0"; !strings.Contains(all[1].errs, want) {
+	if want := "--bench is full here, but not on node rank 0"; !strings.Contains(all[1].errs, want) {
 		t.Errorf("host1 does not print %q:\n%s", want, all[1].errs)
 	}
 }

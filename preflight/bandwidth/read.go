@@ -14,7 +14,7 @@ func Read(raw [][]byte) []Rates {
 	posts := make([]Rates, len(raw))
 	for rank, b := range raw {
 		if json.Unmarshal(b, &posts[rank]) != nil || !posts[rank].sound() {
-			posts[rank] = Rates{Name: fmt.Sprintf("rank %d", rank)}
+			posts[rank] = Rates{Name: fmt.Sprintf("node rank %d", rank)}
 		}
 		posts[rank].Rank = rank
 		for i, s := range posts[rank].Samples {

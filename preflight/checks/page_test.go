@@ -60,7 +60,7 @@ const pageRates = `
 
 "launch bench --store host0 --nnodes 4", the same line on each node, measures every rail
 between all four. A start and "launch check" do so with "--bench short" (at most 5 s) or
-"--bench full" (5 s for each direction) on rank 0, whose choice applies to all. All of
+"--bench full" (5 s for each direction) on node rank 0, whose choice applies to all. All of
 these are warnings, since a slow job still runs. The exit status of "launch bench" is 65
 on a slow node and 66 on the others then, so that a script can use it. The page of
 "launch check --bench short --html FILE" shows the speeds and the checks.

@@ -56,7 +56,7 @@ func Read(raw [][]byte) []Post {
 	posts := make([]Post, len(raw))
 	for rank, b := range raw {
 		if json.Unmarshal(b, &posts[rank]) != nil {
-			posts[rank] = Post{Name: fmt.Sprintf("rank %d", rank), Version: "unreadable"}
+			posts[rank] = Post{Name: fmt.Sprintf("node rank %d", rank), Version: "unreadable"}
 		}
 		posts[rank].Rank = rank
 	}
@@ -240,7 +240,7 @@ func oneScript(posts []Post) bool {
 
 func namesOf(posts []Post) []string { return finding.Map(posts, func(p Post) string { return p.Name }) }
 func ranksOf(posts []Post) []int    { return finding.Map(posts, func(p Post) int { return p.Rank }) }
-func ranked(p Post) string          { return fmt.Sprintf("%s (rank %d)", p.Name, p.Rank) }
+func ranked(p Post) string          { return fmt.Sprintf("%s (node %d)", p.Name, p.Rank) }
 
 // group is the nodes that share a value.
 type group struct {

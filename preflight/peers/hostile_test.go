@@ -19,7 +19,7 @@ func TestTheRankOfAPostIsThatOfItsKey(t *testing.T) {
 			t.Errorf("post %d has rank %d", i, p.Rank)
 		}
 	}
-	if p := posts[2]; p.Name != "rank 2" || p.Version != "unreadable" {
+	if p := posts[2]; p.Name != "node rank 2" || p.Version != "unreadable" {
 		t.Errorf("unreadable post: %+v", p)
 	}
 	d := Decide(posts, nil)

@@ -140,13 +140,14 @@ func (s *Start) twin(other string) string {
 // numbered returns what to do about a source that gives two nodes the same rank.
 func numbered(from string) string {
 	if _, flag, typed := strings.Cut(" "+from, " -"); typed { // launch's own, or the command's
-		return fmt.Sprintf("give each node its own -%s, or omit it on all: ranks then go by arrival", flag)
+		return fmt.Sprintf("give each node its own -%s, or omit it on all: node ranks then go by arrival", flag)
 	}
 	unset := from
 	if strings.HasPrefix(from, "SLURM_") {
 		unset = "SLURM_JOB_ID" // without it no variable of Slurm counts
 	}
-	return fmt.Sprintf("if %s is exported alike on every node, unset %s on all: ranks then go by arrival", from, unset)
+	return fmt.Sprintf("if %s is exported alike on every node, unset %s on all: node ranks then go by arrival", from,
+		unset)
 }
 
 // twinError is the error of a node whose rank another node has, with where it is from.

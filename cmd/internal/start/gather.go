@@ -51,7 +51,7 @@ func (s *Start) measureFirst(ctx context.Context) error {
 	asked := s.World.Master.Bench
 	if !asks(asked) {
 		if own := s.Opt.Bench; asks(own) {
-			s.UI.Note("%s is %s here, but not on rank 0, %s: nothing is measured", s.Opt.From("bench"), own,
+			s.UI.Note("%s is %s here, but not on node rank 0, %s: nothing is measured", s.Opt.From("bench"), own,
 				s.World.Master.Name())
 		}
 		return nil

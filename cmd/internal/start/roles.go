@@ -70,7 +70,7 @@ func (s *Start) roleVars() []setting.Var {
 		addrs := finding.Map(nodes, func(p rendezvous.Partner) string { return p.Addr.String() })
 		out = append(out,
 			set(name, "ADDR", addrs[0], "the address of the first node of role "+name),
-			set(name, "ADDRS", strings.Join(addrs, ","), "the addresses of the nodes of role "+name+", in rank order"))
+			set(name, "ADDRS", strings.Join(addrs, ","), "the addresses of the nodes of role "+name+", by node rank"))
 	}
 	return out
 }

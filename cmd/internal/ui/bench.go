@@ -167,7 +167,7 @@ func grids(b Benched) string {
 	for _, r := range b.Rails {
 		cells := cellsOf(b, r.Name)
 		fmt.Fprintf(&t, "%% of expected, %s\n", cut(visible(r.Name), 20))
-		fmt.Fprintf(&t, "%-26s", "  sender, to rank:")
+		fmt.Fprintf(&t, "%-26s", "  sender, to node rank:")
 		for to := range b.Nodes {
 			fmt.Fprintf(&t, " %3d", to)
 		}

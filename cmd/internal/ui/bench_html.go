@@ -63,7 +63,7 @@ func (p *heatPicture) grids(b Benched) {
 	names := b.names()
 	y := 0
 	for _, r := range b.Rails {
-		p.word(0, y+16, "start", r.Name+": row sends to column (rank)")
+		p.word(0, y+16, "start", r.Name+": row sends to column (node rank)")
 		y += headHigh
 		for to := range b.Nodes {
 			p.word(nameWide+to*cellWide+cellWide/2, y-6, "middle", fmt.Sprint(to))

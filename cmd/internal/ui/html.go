@@ -148,7 +148,7 @@ func rowsOf(nodes []finding.Surveyed) []pageRow {
 		}
 		alike[key] = len(rows)
 		names[len(rows)] = []string{n.Name}
-		rows = append(rows, pageRow{n, n.Name, fmt.Sprintf("rank %d", n.Rank)})
+		rows = append(rows, pageRow{n, n.Name, fmt.Sprintf("node rank %d", n.Rank)})
 	}
 	for i := range rows {
 		if all := names[i]; len(all) > 1 {

@@ -83,7 +83,7 @@ func (p *peersPicture) place(nodes []finding.Surveyed, touched map[int]bool) {
 		angle := math.Pi + 2*math.Pi*float64(i)/float64(len(nodes))
 		x, y := cx+(cx-210)*math.Cos(angle), cy+(cy-40)*math.Sin(angle)
 		d := drawnNode{
-			Name: cut(n.Name, 30), Tip: fmt.Sprintf("rank %d: %s", n.Rank, n.Name), Anchor: "middle", Bad: n.Unfit,
+			Name: cut(n.Name, 30), Tip: fmt.Sprintf("node rank %d: %s", n.Rank, n.Name), Anchor: "middle", Bad: n.Unfit,
 			X: int(x), Y: int(y), TX: int(x), TY: int(y) + 4,
 		}
 		switch c := math.Cos(angle); {

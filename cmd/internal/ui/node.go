@@ -31,7 +31,7 @@ func (u *UI) Job(j Job) {
 	for _, m := range j.Members {
 		here[m.ID] = m
 	}
-	t := plainTable("RANK", "NODE", "ADDRESS", "PHASE", "SINCE", "PID")
+	t := plainTable("NODE RANK", "NODE", "ADDRESS", "PHASE", "SINCE", "PID")
 	since := func(m rendezvous.Member) string {
 		return fmt.Sprintf("%s (%s)", m.Since.Local().Format("15:04:05"), max(time.Since(m.Since), 0).Round(time.Second))
 	}
@@ -80,7 +80,7 @@ func (u *UI) Job(j Job) {
 func end(p rendezvous.Place) string {
 	switch {
 	case !p.Over:
-		return "gone"
+		return "lost"
 	case p.Status == nil:
 		return "ended"
 	}
