@@ -16,6 +16,7 @@ type Node struct {
 	Rank  int    // in the sealed world, or the wanted one; -1: unknown
 	Name  string // for people
 	Here  bool   // its lease is alive
+	Lost  bool   // gone: its launch has not said that its command ended
 	Bad   bool   // gone: its command ended with a status other than 0, which the name has
 	Spare bool   // of a job with standby nodes
 	Phase string // arrived, started; ended: its command has ended, others may run
@@ -35,13 +36,12 @@ type Evidence struct {
 
 // Start returns the findings about a job's start.
 func Start(e Evidence) finding.Report {
-	var gone, bad, here, silent, waiting, spare []string
+	var g leavers
+	var here, silent, waiting, spare []string
 	for _, n := range e.Nodes {
 		switch {
 		case !n.Here:
-			if gone = append(gone, label(n)); n.Bad {
-				bad = append(bad, label(n))
-			}
+			g.add(n)
 		case n.Rank < 0 && n.Spare:
 			spare = append(spare, n.Name)
 		case n.Rank < 0:
@@ -68,11 +68,11 @@ func Start(e Evidence) finding.Report {
 	case "sealed":
 		return finding.Report{finding.Warnf("the ranks are agreed on, and the nodes are about to start").
 			Named("start.decide").
-			Do("look again in a few seconds; a node that does not reach rank 0 reports that in its own output")}
+			Do("look again in a few seconds; a node that does not reach node rank 0 reports that in its own output")}
 	case "over":
 		r = finding.Report{over(e, here)}
 	default:
-		r = started(e, gone, bad, silent)
+		r = started(e, g, silent)
 	}
 	if len(spare) > 0 {
 		r = append(r, finding.Passf("standby nodes: %s", strings.Join(spare, ", ")).Named("start.spare"))
@@ -85,25 +85,45 @@ func Start(e Evidence) finding.Report {
 	return r
 }
 
+// leavers are the nodes of a run that are not here any more.
+type leavers struct{ lost, ended, bad []string }
+
+func (a *leavers) add(n Node) {
+	if n.Lost {
+		a.lost = append(a.lost, label(n))
+		return
+	}
+	if a.ended = append(a.ended, label(n)); n.Bad {
+		a.bad = append(a.bad, label(n))
+	}
+}
+
 // started returns the findings about a run that may start.
-func started(e Evidence, gone, bad, silent []string) (r finding.Report) {
+func started(e Evidence, gone leavers, silent []string) (r finding.Report) {
 	if len(silent) > 0 {
 		r = append(r, finding.Warnf("may start, but has not reported it: %s", strings.Join(silent, ", ")).
 			Named("start.silent").
 			Breaking("the other nodes wait for it in their first collective").Do("look at the output of launch there"))
 	}
+	if len(gone.lost) > 0 {
+		r = append(r, finding.Warnf("lost: %s: launch there does not report to the store any more",
+			strings.Join(gone.lost, ", ")).Named("start.lost").
+			Breaking("the other nodes wait for it; its host or its network has failed, or its launch was killed").
+			Do("on that host: does it run, and does it reach the store's host? on another node: launch doctor\n"+
+				"then end the job on the other nodes and start again"))
+	}
 	switch {
-	case len(gone) == e.Want && len(bad) > 0:
+	case len(gone.ended) == e.Want && len(gone.bad) > 0:
 		r = append(r, finding.Warnf("all %d nodes have ended, some with an error: %s",
-			e.Want, strings.Join(bad, ", ")).Named("start.ended").
+			e.Want, strings.Join(gone.bad, ", ")).Named("start.ended").
 			Do("look at the end of the command's output there"))
-	case len(gone) == e.Want:
+	case len(gone.ended) == e.Want:
 		r = append(r, finding.Passf("all %d nodes have ended", e.Want).Named("start.ended"))
-	case len(gone) > 0:
-		r = append(r, finding.Warnf("ended or lost: %s", strings.Join(gone, ", ")).Named("start.gone").
+	case len(gone.ended) > 0:
+		r = append(r, finding.Warnf("ended: %s", strings.Join(gone.ended, ", ")).Named("start.gone").
 			Breaking("unless the job is ending, the other nodes wait for it").
 			Do("look at the end of the command's output there; if it failed, end the other nodes and start again"))
-	case len(silent) == 0:
+	case len(silent)+len(gone.lost) == 0:
 		r = append(r, finding.Passf("all %d nodes have started", e.Want).Named("start.running"))
 	}
 	return r
@@ -161,5 +181,5 @@ func label(n Node) string {
 	if n.Rank < 0 {
 		return n.Name
 	}
-	return fmt.Sprintf("rank %d %s", n.Rank, n.Name)
+	return fmt.Sprintf("node rank %d %s", n.Rank, n.Name)
 }

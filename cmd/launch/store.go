@@ -79,7 +79,7 @@ func (a *app) openStore(ctx context.Context, c *cli.Context, args []string) (s j
 		s.Client, err = rendezvous.Connect(ctx, s.at, nil)
 	}
 	if a.Job.Store.V.Embedded {
-		err = start.Unreached(err)
+		err = start.Unreached(ctx, err, a.Job.Store.V)
 	}
 	return s, err
 }
@@ -101,8 +101,8 @@ func (a *app) jobNames(ctx context.Context, s jobStore) ([]string, error) {
 
 // lostError returns the error for a store that has answered and no longer does.
 func (s jobStore) lostError(err error) error {
-	return exit.Errorf(exit.Unreachable, "the store at %s: %v", s.at, err).
-		Do("an embedded store ends with its job")
+	return exit.Errorf(exit.Unreachable, "the store at %s no longer answers: %v", s.at, err).
+		Do("launch status --store %s   # again: it says what this node sees of that host\n%s", s.at, start.WithoutStore)
 }
 
 // status prints the nodes of the jobs in a store, once or at every change.
@@ -212,8 +212,8 @@ func evidence(ep rendezvous.Epoch, places []rendezvous.Place, ms []rendezvous.Me
 		if !ok && p.Status != nil {
 			name = fmt.Sprintf("%s with %d", name, *p.Status)
 		}
-		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Bad: !ok && p.Status != nil &&
-			*p.Status != 0, Phase: now.Phase})
+		e.Nodes = append(e.Nodes, diagnose.Node{Rank: p.Rank, Name: name, Here: ok, Lost: !ok && !p.Over,
+			Bad: !ok && p.Status != nil && *p.Status != 0, Phase: now.Phase})
 		delete(here, p.ID)
 	}
 	for _, m := range ms {

@@ -105,7 +105,7 @@ func ready(err error) *exit.Error {
 func refused(err error) *exit.Error {
 	if e, ok := errors.AsType[*rendezvous.DuplicateError](err); ok {
 		return exit.Errorf(exit.Duplicate, "%v", e).
-			Do("give each node its own --node-rank, or omit it on all: ranks then go by arrival")
+			Do("give each node its own --node-rank, or omit it on all: node ranks then go by arrival")
 	}
 	if e, ok := errors.AsType[*rendezvous.SupersededError](err); ok {
 		return exit.Errorf(exit.Duplicate, "%v", e).Do("the newer process has taken this node's place: nothing to do here")
@@ -153,13 +153,4 @@ func stored(err error) *exit.Error {
 			Do("give the store another port, on every node: --store HOST:%d", job.DefaultStorePort+1)
 	}
 	return nil
-}
-
-// Unreached adds to the error of a store that does not answer: an embedded one ends with its job.
-func Unreached(err error) error {
-	if !errors.Is(err, rendezvous.ErrUnreachable) {
-		return err
-	}
-	f := Failure(err, nil)
-	return (&f).Do("%s\nan embedded store runs only as long as its job: check that the job runs", f.Fix)
 }

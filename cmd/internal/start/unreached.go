@@ -1,0 +1,69 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"syscall"
+	"time"
+
+	"launch/fabric"
+	"launch/internal/job"
+	"launch/preflight"
+	"launch/rendezvous"
+)
+
+// unreachedBudget bounds the connection by which this node sees why an embedded store is not reached.
+const unreachedBudget = 2 * time.Second
+
+// Unreached adds to the error of a subcommand whose embedded store does not answer what this node sees of the store's
+// host, and where the state of the job is still to be had.
+func Unreached(ctx context.Context, err error, at job.Store) error {
+	if !errors.Is(err, rendezvous.ErrUnreachable) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreachedBudget)
+	defer cancel()
+	f := Failure(err, nil)
+	addrs, _ := systemResolver(ctx, at.Host)
+	if a, err := netip.ParseAddr(at.Host); err == nil {
+		addrs = []netip.Addr{a}
+	}
+	if why := fabric.Stuck(addrs); why != "" {
+		f.What += "; the reason is on this node: " + why
+		return (&f).Do("%s\n%s", preflight.FixStuck, WithoutStore)
+	}
+	var c net.Conn
+	if c, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(at.Host, strconv.Itoa(at.Port))); err == nil {
+		c.Close()
+	}
+	what, fix := lostStore(at.Host, len(addrs) > 0, err)
+	if f.What += what; fix == "" {
+		fix = f.Fix
+	}
+	return (&f).Do("%s\n%s", fix, WithoutStore)
+}
+
+// WithoutStore is how the other nodes are asked when the store is lost: it alone has the state of all.
+const WithoutStore = "launch doctor   # on a node of the job: it asks the others without the store, and names the lost"
+
+// lostStore says what a failed call shows of the host of an embedded store, and what to do; "": what the error says.
+func lostStore(host string, known bool, err error) (what, fix string) {
+	switch {
+	case !known:
+		return "", fmt.Sprintf("getent hosts %s   # on this node: is it spelled right?", host)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("; %s answers, and hosts no store: launch has not started there, or has ended, and the store "+
+				"with it", host),
+			fmt.Sprintf("look at what launch printed last on %s; other nodes may still run their commands: end them, and "+
+				"start again on all", host)
+	case err != nil:
+		return fmt.Sprintf("; nothing answers at %s: that host is lost, or this node is cut off from it", host),
+			fmt.Sprintf("launch status --store %s   # on another node: if it answers there, this node is the one cut off\n"+
+				"ip -br link; ip route get %s; ping %s   # on this node", host, host, host)
+	}
+	return "", ""
+}
