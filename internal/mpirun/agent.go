@@ -104,29 +104,22 @@ func (r *reader) daemon() {
 		name = v
 	}
 	r.run.Daemon = name
-	prefix, ok := r.option("prefix")
-	if _, no := r.option("noprefix"); !ok && !no {
-		prefix = r.installed(typed)
-	}
-	if r.run.Prefix = prefix; prefix != "" && !strings.Contains(name, "/") {
-		r.run.Daemon = path.Join(prefix, "bin", name)
+	if r.run.Prefix = r.prefix(typed); r.run.Prefix != "" && !strings.Contains(name, "/") {
+		r.run.Daemon = path.Join(r.run.Prefix, "bin", name)
 	}
 }
 
-// installed returns the directory that Open MPI passes on to the other hosts: that of a starter typed with its whole
-// path. Open MPI 5's mpirun starts its prterun with the whole path (ompi/tools/mpirun/main.c).
-func (r *reader) installed(typed string) string {
-	name := path.Base(typed)
-	from, _ := r.variable("OPAL_PREFIX")
-	switch prterun, _ := r.variable("OMPI_PRTERUN"); {
-	case path.IsAbs(typed):
-		return path.Dir(path.Dir(typed))
-	case r.Line.MPI != "openmpi5" || name != "mpirun" && name != "mpiexec" || prterun != "":
-		return ""
-	case from != "":
-		return from
-	case path.IsAbs(r.Binary):
-		return path.Dir(path.Dir(r.Binary))
+// prefix returns the installation that Open MPI asks for on the other hosts; "": the daemon is looked up in the PATH
+// there. Open MPI 4 passes on the directory of a starter that is typed with its whole path.
+func (r *reader) prefix(typed string) string {
+	if prefix, ok := r.option("prefix"); ok {
+		return prefix
 	}
-	return ""
+	if r.Line.MPI == "openmpi5" {
+		return r.prte(typed)
+	}
+	if _, no := r.option("noprefix"); no || !path.IsAbs(typed) {
+		return ""
+	}
+	return path.Dir(path.Dir(typed))
 }

@@ -144,8 +144,8 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// Open MPI 4 looks its daemon up in the PATH there, unless it is typed with its path. Open MPI 5's mpirun always says
-// where it is installed.
+// Open MPI 4 looks its daemon up in the PATH there, unless it is typed with its path. Open MPI 5 always says where it
+// is installed, also with --noprefix.
 func TestTheDaemonOnTheOtherHosts(t *testing.T) {
 	const mpi4, mpi5 = "openmpi4", "openmpi5"
 	for _, tt := range []struct {
@@ -161,9 +161,9 @@ func TestTheDaemonOnTheOtherHosts(t *testing.T) {
 		{mpi5, nil, "mpiexec ./a", "/opt/mpi/bin/prted"},
 		{mpi5, []string{"OPAL_PREFIX=/moved"}, "mpirun ./a", "/moved/bin/prted"},
 		{mpi5, []string{"OMPI_PRTERUN=prterun"}, "mpirun ./a", "prted"},
-		{mpi5, nil, "mpirun --noprefix ./a", "prted"},
-		{mpi5, nil, "prterun ./a", "prted"},
-		{mpi5, nil, "/x/bin/prterun ./a", "/x/bin/prted"},
+		{mpi5, nil, "mpirun --noprefix ./a", "/opt/mpi/bin/prted"},
+		{mpi5, nil, "prterun ./a", "/opt/mpi/bin/prted"},
+		{mpi4, nil, "/opt/mpi/bin/mpirun --noprefix ./a", "orted"},
 	} {
 		if got := read(t, tt.mpi, tt.env, strings.Fields(tt.argv)...).Daemon; got != tt.want {
 			t.Errorf("%v %s: %q, want %q", tt.env, tt.argv, got, tt.want)
