@@ -17,6 +17,8 @@ type Facts struct {
 	Memlock     string // as ulimit prints it: KiB, or "unlimited"
 	Nofile      string
 	Cores       int
+	Packages    int      // 0: not known, or a shell may use some of their processors only
+	NUMA        int      // nodes with processors; 0: likewise
 	RDMA        []string // its HCAs
 	Addrs       []Address
 	Clock       time.Time
@@ -87,6 +89,8 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 			f.Nofile = v
 		case "cores":
 			f.Cores, _ = strconv.Atoi(v)
+		case "parts":
+			f.Packages, f.NUMA = f.parts(v, value(2), value(3))
 		case "rdma":
 			f.RDMA = strings.Fields(v)
 		case "addresses":
@@ -117,6 +121,16 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 		}
 	}
 	return f, ok
+}
+
+// parts returns how many packages and NUMA nodes a host has, where the shell may use all of its processors.
+func (f Facts) parts(processors, packages, nodes string) (p, n int) {
+	if of, err := strconv.Atoi(processors); err != nil || of != f.Cores {
+		return 0, 0
+	}
+	p, _ = strconv.Atoi(packages)
+	n, _ = strconv.Atoi(nodes)
+	return p, n
 }
 
 // family returns the MPI whose libraries are named. libmpi.so.12 is MPICH's name and Intel's, and that of an old

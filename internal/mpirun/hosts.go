@@ -51,7 +51,7 @@ func (r *reader) hosts() error {
 		r.run.NP = n
 	}
 	r.run.Strict = !r.hydra() && !r.oversubscribes()
-	r.run.Placed = r.placed()
+	r.run.Placed, r.run.Per = r.placed(), r.per()
 	if r.hydra() {
 		r.only()
 	}

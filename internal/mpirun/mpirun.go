@@ -51,6 +51,8 @@ type Run struct {
 	Strict bool `json:"strict,omitempty"`
 	// PerHost is how many processes a host without slots gets before the next one; 0: as many as it has cores.
 	PerHost int `json:"per_host,omitempty"`
+	// Per is how many processes each host or part of one gets, where the line says; nil: it does not.
+	Per *Per `json:"per,omitempty"`
 	// Placed says what places the processes otherwise than by filling one host after the other; "": nothing does.
 	Placed string `json:"placed,omitempty"`
 	Agent  Agent  `json:"agent,omitzero"`

@@ -32,6 +32,9 @@ func (run Run) Script(a Ask) string {
 			add("launch_call %s %d &", quote(c.Addr().String()), c.Port())
 		}
 	}
+	if run.Per != nil && run.Per.Of != "node" {
+		add("%s", countParts)
+	}
 	add("launch_binary %s %s", quote(a.Self), quote(a.Hash))
 	for _, kv := range run.environ(a.Env) {
 		name, value, _ := strings.Cut(kv, "=")
@@ -81,6 +84,22 @@ func (run Run) environ(env []string) (out []string) {
 }
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// countParts says how many packages and NUMA nodes the host has, and of how many processors. It starts no program.
+const countParts = `(
+	set +f
+	all=" " n=0 of=0
+	for f in /sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id; do
+		[ -r "$f" ] && read -r p < "$f" || continue
+		of=$((of + 1))
+		case $all in *" $p "*) ;; *) all="$all$p " n=$((n + 1));; esac
+	done
+	packages=$n n=0
+	for f in /sys/devices/system/node/node[0-9]*/cpulist; do
+		[ -r "$f" ] && read -r p < "$f" && [ -n "$p" ] && n=$((n + 1))
+	done
+	say parts "$of	$packages	$n"
+)`
 
 // preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one
 // write, so that calls in the background do not mix. To start a program costs more than all that the shell does without

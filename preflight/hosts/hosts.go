@@ -68,6 +68,7 @@ type Answer struct {
 	Failed string   // what the agent said at its end; "": there are facts
 	Late   bool     // it was ended
 	Whole  bool     // the shell answered all
+	Busy   string   // how busy this host was while that one was late; "": it was not
 
 	LossWay  string // the way on which long packets get lost: "to it", "from it"; "": not seen
 	LossSeen string

@@ -23,6 +23,9 @@ func (j *judge) line() {
 		j.add("mpi.slots", "", finding.Failf("the hostfile %s has the line ends of Windows", name).
 			Breaking("Open MPI stops with a parse error, and calls it an internal one").Do("sed -i 's/\\r$//' %s", name))
 	}
+	if j.per() {
+		return
+	}
 	slots, known := j.slots()
 	if known && j.Run.Strict && j.Run.NP > slots {
 		j.add("mpi.slots", "", finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
@@ -114,6 +117,13 @@ func (j *judge) reached(a Answer) bool {
 	agent := cmp.Or(j.Agent, "ssh")
 	if a.LossWay != "" {
 		j.add("mpi.mtu", a.Name, LongPackets(a.Name, a.LossWay, a.LossSeen))
+		return false
+	}
+	if a.Busy != "" {
+		j.add("mpi.shell", a.Name, finding.Warnf("it has not answered in time, and this host is too busy to say why: %s",
+			a.Busy).
+			Breaking("mpirun waits for it, unless it is only late").
+			Do("%s %s true   # how long does it take?\ntop   # on this host: what uses its processors?", agent, a.Target()))
 		return false
 	}
 	if a.Facts.Host != "" {
@@ -275,6 +285,10 @@ func (j *judge) called(a Answer) {
 		if len(failed.Seen) < 3 {
 			failed = failed.See(a.Name+" to "+c.To, "%s", cmp.Or(reason(c.Said), "no answer"))
 		}
+	}
+	if len(failed.Seen) > 0 && a.Busy != "" {
+		failed.Status = finding.Warn
+		failed = failed.See("this host", "it may have answered late: %s", a.Busy)
 	}
 	if len(failed.Seen) > 0 {
 		j.add("mpi.call", a.Name, failed)

@@ -11,6 +11,7 @@ import (
 	"launch/internal/launcher"
 	"launch/internal/mpirun"
 	"launch/internal/setting"
+	"launch/preflight/hosts"
 )
 
 // planned is what one host would set, by launch env --json.
@@ -166,6 +167,7 @@ func (s *Start) dropUnfit() error {
 		return exit.Errorf(exit.Unfit, "%s unfit: %s; --drop-unfit cannot leave %s out: %s",
 			finding.Count(len(s.unfitHosts), "host"), who, who, why).Do("fix the failures above, then start again")
 	}
+	one, has := func(mpirun.Host) int { return 1 }, func(h mpirun.Host) int { return h.Slots }
 	switch {
 	case len(run.Hosts) == 0:
 		return refuse("no host is left")
@@ -175,6 +177,8 @@ func (s *Start) dropUnfit() error {
 		return h.Slots != run.Hosts[0].Slots
 	}):
 		return refuse("it takes numbers of processes from -machinefile alone")
+	case run.Per != nil && run.Per.Of == "node" && hosts.Crowded(run, s.Job.MPI, one, has) != "":
+		return refuse(hosts.Crowded(run, s.Job.MPI, one, has))
 	case run.Strict && run.NP > slots:
 		return refuse(fmt.Sprintf("%d processes, and the others have %s", run.NP, finding.Count(slots, "slot")))
 	}

@@ -1,0 +1,69 @@
+package mpi
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The Open MPI 5 of the rig was built for /opt/openmpi and is in another folder. prterun asks the hosts for the first
+// one, and mpirun for the second. launch looks where each looks.
+func TestAMovedOpenMPIIsLookedUpWhereItLooks(t *testing.T) {
+	tr := newTrial(t, "Open MPI 5.0", 2)
+	if o := tr.run(launchSide, plainLimit); o.Exit != 0 || !o.whole(2) {
+		t.Errorf("mpirun: exit %d\n%s", o.Exit, o.Said)
+	}
+	tr.line[slices.Index(tr.line, "mpirun")] = "prterun"
+	if o := tr.run(plainSide, plainLimit); o.Exit == 0 {
+		t.Errorf("plain prterun starts:\n%s", o.Said)
+	}
+	o := tr.run(launchSide, plainLimit)
+	if flat := strings.Join(strings.Fields(o.Said), " "); o.Exit != 65 || !strings.Contains(flat, "mpi.daemon") ||
+		!strings.Contains(flat, "/opt/openmpi/bin/prted") {
+		t.Errorf("prterun: exit %d\n%s", o.Exit, o.Said)
+	}
+	tr.env = append(tr.env, "PRTE_PREFIX="+tr.MPI.Prefix)
+	if o := tr.run(launchSide, plainLimit); o.Exit != 0 || !o.whole(2) {
+		t.Errorf("prterun with PRTE_PREFIX: exit %d\n%s", o.Exit, o.Said)
+	}
+}
+
+// Processes of each host are counted as Open MPI counts them: what it refuses is refused, and what it starts is started.
+func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
+	for _, mpi := range []string{"Open MPI 4.1", "Open MPI 5.0"} {
+		t.Run(dashed(mpi), func(t *testing.T) {
+			t.Parallel()
+			tr := newTrial(t, mpi, 2)
+			for _, l := range []struct {
+				np    int
+				slots [2]int
+				add   []string
+			}{
+				{4, [2]int{2, 2}, []string{"--map-by", "ppr:2:node"}},
+				{3, [2]int{2, 2}, []string{"--map-by", "ppr:1:node"}},
+				{4, [2]int{1, 5}, []string{"--map-by", "ppr:2:node"}},
+				{8, [2]int{2, 2}, []string{"--map-by", "ppr:4:node"}},
+				{4, [2]int{1, 1}, []string{"--map-by", "ppr:2:node:OVERSUBSCRIBE"}},
+				{3, [2]int{2, 2}, []string{"--npersocket", "1"}},
+				{2, [2]int{2, 2}, []string{"--npersocket", "1"}},
+			} {
+				tr.line = tr.pair(l.np, l.slots[0], l.slots[1], l.add...)
+				plain, with := tr.run(plainSide, plainLimit), tr.run(launchSide, plainLimit)
+				if runs := plain.Exit == 0 && plain.whole(l.np); runs != (with.Exit == 0 && with.whole(l.np)) {
+					t.Errorf("%v: plain runs %v, with launch exit %d\n%s\n%s", tr.line, runs, with.Exit, plain.Said, with.Said)
+				} else if !runs && (with.Exit != 65 || !strings.Contains(with.Said, "mpi.slots")) {
+					t.Errorf("%v: not refused by its slots: exit %d\n%s\n%s", tr.line, with.Exit, plain.Said, with.Said)
+				}
+			}
+		})
+	}
+}
+
+// pair returns a line of np ranks on two hosts with these slots.
+func (tr *trial) pair(np, first, second int, add ...string) []string {
+	names := tr.Names()
+	line := tr.Line(names...)
+	tr.list(names[0] + " slots=" + itoa(first) + "\n" + names[1] + " slots=" + itoa(second) + "\n")
+	line[slices.Index(line, "-np")+1] = itoa(np)
+	return slices.Insert(line, 1, add...)
+}
