@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,6 +29,8 @@ const (
 type Agent struct {
 	Argv []string
 	Srun bool // Slurm's: the host is an option's value
+	// Connect is how long ssh tries to connect; 0: as always.
+	Connect time.Duration
 	// Sockets is the table in which sessions look for their connections, shared by many; nil: one for each session.
 	Sockets *process.Table
 }
@@ -47,7 +50,11 @@ func (a Agent) args(host, command string) []string {
 	if path.Base(a.Argv[0]) != "ssh" {
 		return append(append(words, a.Argv[1:]...), host, command)
 	}
-	words = append(words, "-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout="+connect)
+	seconds := connect
+	if a.Connect > 0 {
+		seconds = strconv.Itoa(int(a.Connect.Seconds()))
+	}
+	words = append(words, "-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout="+seconds)
 	return append(append(words, a.Argv[1:]...), "--", host, command)
 }
 

@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"launch/cmd/internal/hostwatch"
@@ -247,9 +246,11 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 	}
 	a.copies = remote.NewCopies()
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun, Sockets: new(process.Table)}
-	p := &pace{began: time.Now()}
+	p := newPace(s.root())
+	defer p.stop()
 	one := func(p *pace, i int) {
 		by := agent
+		by.Connect = p.connect
 		if local[i] {
 			by = remote.Agent{}
 		}
@@ -269,46 +270,10 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 		}
 		a.head = head.Facts
 	})
+	s.askAgain(ctx, p, &a, one)
 	a.took = time.Since(p.began)
 	s.awaitHosts(ctx, &a, one)
 	return a, nil
-}
-
-// pace gives slow hosts more time where this machine, or all hosts, are slow: three times what the slowest that has
-// answered took.
-type pace struct {
-	began   time.Time
-	slowest atomic.Int64 // nanoseconds
-}
-
-// patience bounds the time that a host gets on a slow machine.
-const patience = 40 * time.Second
-
-// guard ends a question that takes too long, unless stop is called first.
-func (p *pace) guard(cut func()) (stop func()) {
-	done := make(chan struct{})
-	go func() {
-		for limit := askBudget; ; limit = min(patience, 3*time.Duration(p.slowest.Load())) {
-			left := limit - time.Since(p.began)
-			if left <= 0 {
-				cut()
-				return
-			}
-			select {
-			case <-done:
-				return
-			case <-time.After(left):
-			}
-		}
-	}()
-	return func() { close(done) }
-}
-
-// answered notes that a host has answered.
-func (p *pace) answered() {
-	took := int64(time.Since(p.began))
-	for was := p.slowest.Load(); took > was && !p.slowest.CompareAndSwap(was, took); was = p.slowest.Load() {
-	}
 }
 
 // askHost asks one host. Its shell remains, where it has one.

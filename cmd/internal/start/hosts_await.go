@@ -41,7 +41,7 @@ func (s *Start) awaitHosts(ctx context.Context, a *asked, one func(p *pace, i in
 			return
 		case <-time.After(comePoll):
 		}
-		p := &pace{began: time.Now()}
+		p := newPace(s.root())
 		remote.Each(len(missing), askAtOnce, func(k int) {
 			i := missing[k]
 			if a.sessions[i] != nil {
@@ -49,5 +49,6 @@ func (s *Start) awaitHosts(ctx context.Context, a *asked, one func(p *pace, i in
 			}
 			one(p, i)
 		})
+		p.stop()
 	}
 }

@@ -32,6 +32,7 @@ const (
 	// slowness is how much longer the check may take than the question to a shell, on slow machines.
 	slowness = 8
 	// meetBudget is how long the hosts wait for each other: all have answered just now.
+	// On slow machines it is twice as long as all took to answer.
 	meetBudget = 25 * time.Second
 	// benchBudget is for a bench besides.
 	benchBudget = 10 * time.Minute
@@ -76,10 +77,11 @@ func (s *Start) checkMembers(ctx context.Context, a asked, unfit []string) (host
 		}
 		port = int(at.Port())
 	}
+	meet := max(meetBudget, 2*a.took.Round(time.Second))
 	remote.Each(len(members), len(members), func(i int) {
 		m := members[i]
 		m.rank = i
-		m.lines, m.lost = m.Run(s.checkScript(m, token, port, len(members), i))
+		m.lines, m.lost = m.Run(s.checkScript(m, token, port, len(members), i, meet))
 	})
 	if ctx.Err() != nil {
 		return hostsChecked{}, context.Cause(ctx)
@@ -176,12 +178,12 @@ func (s *Start) hostStore(ctx context.Context, token secret.Token) (server *rend
 func (s *Start) benches() bool { return s.Opt.Bench == benchShort || s.Opt.Bench == benchFull }
 
 // checkScript returns what a member's shell runs. The token is on no command line.
-func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int) string {
+func (s *Start) checkScript(m *member, token secret.Token, port, n, rank int, meet time.Duration) string {
 	o := s.Opt
 	words := []string{m.program, "check", "--json"}
 	if n > 1 {
 		words = append(words, "--store", "https://"+net.JoinHostPort(m.store, strconv.Itoa(port)), "--nnodes",
-			strconv.Itoa(n), "--node-rank", strconv.Itoa(rank), "--job", hostsJob, "--join-timeout", meetBudget.String())
+			strconv.Itoa(n), "--node-rank", strconv.Itoa(rank), "--job", hostsJob, "--join-timeout", meet.String())
 		if s.benches() {
 			words = append(words, "--bench", o.Bench)
 		}

@@ -1,0 +1,76 @@
+package start
+
+import (
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"launch/internal/mpirun"
+	"launch/preflight/hosts"
+)
+
+// A host is late by what this machine is late itself.
+func TestABusyHeadGivesItsHostsMoreTime(t *testing.T) {
+	for _, tc := range []struct {
+		name                   string
+		since, waited, slowest time.Duration
+		want                   time.Duration // the limit
+		overloaded             bool
+	}{
+		{"an idle head", 11 * time.Second, 0, 0, 11 * time.Second, false},
+		{"slow hosts", 11 * time.Second, 0, 10 * time.Second, 30 * time.Second, false},
+		{"very slow hosts", 30 * time.Second, 0, 30 * time.Second, patience, false},
+		{"processes that waited", 11 * time.Second, 9 * time.Second, 0, 20 * time.Second, true},
+		{"never more than it lasts", 11 * time.Second, time.Hour, 0, 22 * time.Second, true},
+		{"at most", 10 * time.Minute, 9 * time.Minute, 0, busyPatience, true},
+	} {
+		p := &pace{began: time.Now().Add(-tc.since)}
+		p.waited.Store(int64(tc.waited))
+		p.slowest.Store(int64(tc.slowest))
+		if got := p.limit().Round(time.Second); got != tc.want || p.overloaded() != tc.overloaded {
+			t.Errorf("%s: %s, overloaded %v; want %s", tc.name, got, p.overloaded(), tc.want)
+		}
+	}
+	p := newPace(nil)
+	p.stop()
+}
+
+func TestForHowLongAProcessWaits(t *testing.T) {
+	for _, tc := range []struct {
+		want int // to run, on two processors
+		took time.Duration
+		is   time.Duration
+	}{
+		{0, beat, 0}, {2, beat, 0}, {6, beat, 0}, {40, beat, beat * 19 / 20}, {0, beat + time.Second, time.Second},
+		{0, beat + time.Millisecond, 0},
+	} {
+		if got := waiting(tc.want, 2, tc.took); got != tc.is {
+			t.Errorf("%d, %s: %s; want %s", tc.want, tc.took, got, tc.is)
+		}
+	}
+	for text, want := range map[string]int{"0.20 0.18 0.12 41/80 11206": 40, "0.20 0.18 0.12 0/80 1": 0, "": 0,
+		"1 2 3 x": 0} {
+		if got := runnable(fstest.MapFS{"proc/loadavg": {Data: []byte(text)}}); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+	if got := runnable(nil); got != 0 {
+		t.Errorf("no files: %d", got)
+	}
+}
+
+func TestWhichHostsAreLate(t *testing.T) {
+	for want, a := range map[bool][]hosts.Answer{
+		true: {{Late: true}, {Failed: "Connection timed out during banner exchange"},
+			{Whole: true, Facts: mpirun.Facts{Calls: []mpirun.Call{{To: "10.0.0.1"}}}}},
+		false: {{Whole: true}, {Failed: "Connection refused"}, {Late: true, LossWay: "to it"},
+			{Whole: true, Late: true, Facts: mpirun.Facts{Host: "h"}},
+			{Whole: true, Facts: mpirun.Facts{Calls: []mpirun.Call{{To: "10.0.0.1", Said: "connection refused"}}}}},
+	} {
+		for _, one := range a {
+			if tooLate(one) != want {
+				t.Errorf("%+v: %v", one, !want)
+			}
+		}
+	}
+}
