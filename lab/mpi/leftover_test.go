@@ -55,3 +55,35 @@ func TestNothingRemainsWhenTheHeadIsKilled(t *testing.T) {
 		})
 	}
 }
+
+// The head's network is lost while all hosts check: no host hears of its end, and each ends its own part.
+func TestNothingRemainsWhenTheNetworkOfTheHeadIsLost(t *testing.T) {
+	if !slices.Contains(asked, "network-lost") {
+		t.Skip("takes three minutes: LAUNCH_MPIBENCH=network-lost")
+	}
+	tr := newTrial(t, "Open MPI 5.0", 3)
+	tr.drop(sick, "ip saddr 10.77.0.2 "+syn) // they call each other for a while
+	ctx, kill := context.WithCancel(t.Context())
+	ended := make(chan outcome, 1)
+	go func() { ended <- tr.runUntil(ctx, launchSide) }()
+	for end := time.Now().Add(plainLimit); !strings.Contains(tr.Hosts[1].left(), "launch check"); {
+		if time.Now().After(end) {
+			t.Fatalf("no check has begun: %s", tr.Hosts[1].left())
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	tr.Hosts[0].Cut()
+	began := time.Now()
+	time.Sleep(10 * time.Second)
+	kill()
+	o := <-ended
+	if left := tr.Hosts[1].left(); !strings.Contains(left, "/tmp/launch-") {
+		t.Errorf("the copy has gone before its time: %s\n%s", left, o.Said)
+	}
+	for end := began.Add(4 * time.Minute); tr.Hosts[1].left()+tr.Hosts[2].left() != ""; time.Sleep(time.Second) {
+		if time.Now().After(end) {
+			t.Fatalf("left on the hosts: %s%s", tr.Hosts[1].left(), tr.Hosts[2].left())
+		}
+	}
+	t.Logf("nothing is left after %s", time.Since(began).Round(time.Second))
+}

@@ -10,6 +10,8 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"launch/internal/process"
@@ -30,6 +32,10 @@ type Session struct {
 	losses losses
 	loss   *Loss
 
+	writing sync.Mutex    // of the input of the shell
+	feeding atomic.Bool   // what is written is no line for the shell
+	over    chan struct{} // closed when the shell has ended
+
 	// Before is what the host printed before its shell was ready: a start-up file that prints.
 	Before []string
 }
@@ -40,14 +46,11 @@ const maxLine = 64 << 20
 // AtEnd is the variable of the shell that has the command with which it ends, also where this process was killed.
 const AtEnd = "launch_at_end"
 
-// atEnd makes the shell end what runs in the background, and then what AtEnd says.
-const atEnd = "trap '[ -z \"$launch_run\" ] || kill $launch_run 2>/dev/null; eval \"$" + AtEnd + "\"' EXIT\n" +
-	"trap 'exit 1' HUP INT TERM PIPE"
-
 // Open starts a shell on a host. ctx ends it. The error is a *Failed.
 func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	s := &Session{agent: agent, ctx: ctx, cmd: agent.command(ctx, host, "exec /bin/sh -s"), lines: make(chan string, 16),
-		words: &tail{}, mark: "launch-" + rand.Text(), losses: losses{sockets: cmp.Or(agent.Sockets, new(process.Table))}}
+		words: &tail{}, mark: "launch-" + rand.Text(), losses: losses{sockets: cmp.Or(agent.Sockets, new(process.Table))},
+		over: make(chan struct{})}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -62,6 +65,7 @@ func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	}
 	context.AfterFunc(ctx, func() { time.AfterFunc(after, func() { _ = out.Close() }) }) // a child of it may have the pipe
 	go s.read(out)
+	go s.showLife()
 	if s.Before, err = s.Do(atEnd); err != nil {
 		return s, err
 	}
@@ -77,13 +81,14 @@ func (s *Session) read(out io.Reader) {
 	}
 	_, _ = io.Copy(io.Discard, out)
 	s.ended = s.cmd.Wait()
+	close(s.over)
 	close(s.lines)
 }
 
 // Do has the shell run a script, and returns what it printed. The error is a *Failed.
 func (s *Session) Do(script string) (printed []string, err error) {
 	// The shell has read all of it before a command of it runs.
-	return s.tell(fmt.Sprintf("{ :\n%s\n} </dev/null\nprintf '\\n%%s\\n' %s\n", script, s.mark), nil)
+	return s.tell(fmt.Sprintf("{ :\n%s\n} </dev/null\nprintf '\\n%%s\\n' %s\n"+lifeLine, script, s.mark), nil)
 }
 
 // Await is the function of the shell that runs a command of a script of Run.
@@ -94,7 +99,7 @@ const Await = "launch_await"
 func (s *Session) Run(script string) (printed []string, err error) {
 	return s.tell(fmt.Sprintf("{ trap 'kill $launch_child 2>/dev/null; exit 1' TERM\n"+
 		Await+"() { \"$@\" & launch_child=$!; wait $launch_child; }\n%s\nprintf '\\n%%s\\n' %s\n} </dev/null &\n"+
-		"launch_run=$!\n", script, s.mark), nil)
+		"launch_run=$!\n"+lifeLine, script, s.mark), nil)
 }
 
 // block is how much of an input goes to the command at once, in bytes: a pipe's size. head would pass on 8 KiB at a
@@ -107,8 +112,8 @@ func (s *Session) Feed(command string, input []byte) error {
 	take := fmt.Sprintf("{ dd bs=%d count=%d iflag=fullblock 2>/dev/null && head -c %d || head -c %d; }", block,
 		len(input)/block, len(input)%block, len(input))
 	// After a failure the shell ends, so that what remains of the input does not become a command.
-	printed, err := s.tell(fmt.Sprintf("{ printf '%%s\\n' %[1]s; %[2]s | { %[3]s; } 2>&1; } || exit\n"+
-		"printf '\\n%%s\\n' %[1]s\n", s.mark, take, command), input)
+	printed, err := s.tell(fmt.Sprintf(longLine+"{ printf '%%s\\n' %[1]s; %[2]s | { %[3]s; } 2>&1; } || exit\n"+
+		"printf '\\n%%s\\n' %[1]s\n"+lifeLine, s.mark, take, command), input)
 	if f, ok := errors.AsType[*Failed](err); ok && last(f.Words) == "" {
 		f.Words = strings.Join(printed, "\n")
 	}
@@ -121,8 +126,12 @@ func (s *Session) tell(text string, input []byte) (printed []string, err error) 
 	written := make(chan struct{})
 	write := func(b []byte) {
 		defer close(written)
+		s.writing.Lock()
+		defer s.writing.Unlock()
 		_, _ = s.in.Write(b) // an error shows at the end of the lines
 	}
+	s.feeding.Store(input != nil)
+	defer s.feeding.Store(false)
 	go write([]byte(text))
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
