@@ -48,6 +48,9 @@ func TestAMovedOpenMPIAsksForItsPrefix(t *testing.T) {
 		if err != nil || run.Prefix != tc.want {
 			t.Errorf("%s %s: %q, %v; want %q", tc.env, tc.argv, run.Prefix, err, tc.want)
 		}
+		if got := strings.Contains(run.Script(Ask{}), "PRTE_PREFIX='"+tc.want+"'; export"); got != (tc.want != "") {
+			t.Errorf("%s %s: the hosts get PRTE_PREFIX: %v", tc.env, tc.argv, got)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package mpirun
 import (
 	"fmt"
 	"net/netip"
+	"path"
 	"slices"
 	"strings"
 )
@@ -39,6 +40,9 @@ func (run Run) Script(a Ask) string {
 	for _, kv := range run.environ(a.Env) {
 		name, value, _ := strings.Cut(kv, "=")
 		add("%s=%s; export %s", name, quote(value), name)
+	}
+	if p := run.Prefix; p != "" && path.Base(run.Daemon) == "prted" {
+		add("PRTE_PREFIX=%s; export PRTE_PREFIX", quote(p)) // as mpirun does; a moved one finds none of its files else
 	}
 	if p := run.Prefix; p != "" {
 		add(`PATH=%[1]s/bin:$PATH; LD_LIBRARY_PATH=%[1]s/lib:$LD_LIBRARY_PATH; export PATH LD_LIBRARY_PATH`, quote(p))

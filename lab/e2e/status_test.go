@@ -11,6 +11,7 @@ import (
 func TestStatusAfterACut(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, 3)
+	c.lab.MayLeave("launch-store-*") // its host is killed
 	c.flags = append(c.flags, "--nnodes", "3")
 	c.line = []string{"sh", "-c", "echo begun; exec sleep 300"}
 	nodes := []*node{c.start(0), c.start(1), c.start(2)}

@@ -28,7 +28,7 @@ func TestAMovedOpenMPIIsLookedUpWhereItLooks(t *testing.T) {
 	}
 }
 
-// Processes of each host are counted as Open MPI counts them: what it refuses is refused, and what it starts is started.
+// Processes of each host are counted as Open MPI counts them: what it refuses is refused, what it starts is started.
 func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
 	for _, mpi := range []string{"Open MPI 4.1", "Open MPI 5.0"} {
 		t.Run(dashed(mpi), func(t *testing.T) {

@@ -26,8 +26,8 @@ const (
 	// crowd is how many processes that want to run make a processor a busy one. One more than processors is usual, and
 	// then PSI (/proc/pressure/cpu) has nearly as much as with forty.
 	crowd = 3
-	// busyConnect is how long ssh may try to connect from a busy machine.
-	busyConnect = 30 * time.Second
+	// busyConnect is how long ssh may try to connect from a busy machine, whose own shell takes ownLate at least.
+	busyConnect, ownLate = 30 * time.Second, 3 * time.Second
 )
 
 // pace gives slow hosts more time where this machine, or all hosts, are slow: three times what the slowest that has
@@ -147,7 +147,15 @@ func (s *Start) askAgain(ctx context.Context, p *pace, a *asked, one func(p *pac
 	again := newPace(s.root())
 	defer again.stop()
 	again.connect = busyConnect
-	remote.Each(len(late), askAtOnce, func(k int) {
+	var own time.Duration
+	remote.Each(len(late)+1, askAtOnce, func(k int) {
+		if k == len(late) { // this host, to see whether the time is lost here
+			if session, _ := askHost(ctx, again, remote.Agent{}, "", s.Mpirun.Script(mpirun.Ask{})); session != nil {
+				session.Close()
+			}
+			own = time.Since(again.began)
+			return
+		}
 		i := late[k]
 		if a.sessions[i] != nil {
 			a.sessions[i].Close()
@@ -155,17 +163,17 @@ func (s *Start) askAgain(ctx context.Context, p *pace, a *asked, one func(p *pac
 		one(again, i)
 	})
 	for _, i := range late {
-		if tooLate(a.answers[i]) && again.overloaded() {
-			a.answers[i].Busy = fmt.Sprintf("in %s its processes waited %s for a processor",
-				time.Since(again.began).Round(time.Second), again.busy().Round(time.Second))
+		if tooLate(a.answers[i]) && own > ownLate {
+			a.answers[i].Busy = fmt.Sprintf("its own shell took %s, and in %s its processes waited %s for a processor",
+				own.Round(time.Second), time.Since(again.began).Round(time.Second), again.busy().Round(time.Second))
 		}
 	}
 }
 
-// tooLate reports whether a host did not answer in time, or got no answer in time. One that refuses, or that no route
-// leads to, is not late.
+// tooLate reports whether a host did not answer in time, or got no answer in time. One that refuses is not late, nor is
+// one whose kernel does not answer: for that no process has to run.
 func tooLate(h hosts.Answer) bool {
 	calls := h.Facts.Calls
 	unheard := len(calls) > 0 && !slices.ContainsFunc(calls, func(c mpirun.Call) bool { return c.Said != "" })
-	return h.Whole && unheard || !h.Whole && h.LossWay == "" && (h.Late || strings.Contains(h.Failed, "timed out"))
+	return h.Whole && unheard || !h.Whole && h.LossWay == "" && (h.Late || strings.Contains(h.Failed, "banner exchange"))
 }

@@ -63,7 +63,8 @@ func TestWhichHostsAreLate(t *testing.T) {
 	for want, a := range map[bool][]hosts.Answer{
 		true: {{Late: true}, {Failed: "Connection timed out during banner exchange"},
 			{Whole: true, Facts: mpirun.Facts{Calls: []mpirun.Call{{To: "10.0.0.1"}}}}},
-		false: {{Whole: true}, {Failed: "Connection refused"}, {Late: true, LossWay: "to it"},
+		false: {{Whole: true}, {Failed: "Connection refused"},
+			{Failed: "connect to host h2 port 22: Connection timed out"}, {Late: true, LossWay: "to it"},
 			{Whole: true, Late: true, Facts: mpirun.Facts{Host: "h"}},
 			{Whole: true, Facts: mpirun.Facts{Calls: []mpirun.Call{{To: "10.0.0.1", Said: "connection refused"}}}}},
 	} {
