@@ -17,23 +17,26 @@ const (
 
 // atEnd makes the shell end what runs in the background, and then what AtEnd says. launch_life starts the guard once
 // there is something to end or to remove, and with new values starts it again. A shell that waits for a line handles no
-// signal, so the guard ends it by SIGKILL, after it has done the work.
-const atEnd = `trap '[ -z "$launch_guard" ] || kill $launch_guard 2>/dev/null
+// signal, so the guard ends it by SIGKILL, after it has done the work. Until it has its own traps it ignores the
+// signals that it hears, and it is ended by SIGKILL, which no moment of its start can lose.
+const atEnd = `trap 'launch_unguard
 [ -z "$launch_run" ] || kill $launch_run 2>/dev/null; eval "$` + AtEnd + `"' EXIT
 trap 'exit 1' HUP INT TERM PIPE
 launch_life() {
 	[ -n "$` + AtEnd + `$launch_run" ] || return 0
 	if [ "$launch_guarded" = "$` + AtEnd + ` $launch_run" ]; then kill -USR1 $launch_guard 2>/dev/null; return 0; fi
-	[ -z "$launch_guard" ] || kill $launch_guard 2>/dev/null
+	launch_unguard
 	launch_guarded="$` + AtEnd + ` $launch_run"
+	trap '' USR1 USR2
 	launch_silence </dev/null >/dev/null 2>&1 &
 	launch_guard=$!
+	trap - USR1 USR2
 }
+launch_unguard() { [ -z "$launch_guard" ] || { kill -KILL $launch_guard; wait $launch_guard; } 2>/dev/null; }
 launch_silence() {
 	trap - EXIT
 	trap 'launch_n=0 launch_most=${launch_pauses:-12}' USR1
 	trap 'launch_n=0 launch_most=60' USR2
-	trap 'kill $launch_sleep 2>/dev/null; exit' TERM
 	launch_n=0 launch_most=${launch_pauses:-12}
 	while [ $launch_n -lt $launch_most ]; do
 		launch_n=$((launch_n + 1))

@@ -18,7 +18,7 @@ func TestAShellEndsWhoseInputIsSilent(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := t.TempDir()
-		if _, err := s.Do("cd " + Quote(dir) + "; : >left; launch_pause=0.1 launch_pauses=6; " + AtEnd +
+		if _, err := s.Do("cd " + Quote(dir) + "; : >left; launch_pause=0.2 launch_pauses=10; " + AtEnd +
 			"='rm left'"); err != nil {
 			t.Fatal(err)
 		}
@@ -27,7 +27,7 @@ func TestAShellEndsWhoseInputIsSilent(t *testing.T) {
 			_, err := s.Run(Await + ` sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 60'; echo no`)
 			ended <- err
 		}()
-		for range 20 { // longer than the silence that ends it
+		for range 40 { // longer than the silence that ends it
 			time.Sleep(100 * time.Millisecond)
 			s.writing.Lock()
 			_, _ = s.in.Write([]byte(lifeLine))
