@@ -61,3 +61,35 @@ func TestTheEndBeforeIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// torchrun ends with 1 after a signal: which one it was, its first rank shows.
+func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
+	const failed = "node rank 1, host1 (10.0.0.2), failed: its command ended with 1"
+	for name, tt := range map[string]struct {
+		first *rankEnd
+		want  string
+	}{
+		"nothing is known":          {nil, failed},
+		"a rank of it was ended":    {&rankEnd{Rank: 2, ID: "1", Status: 143}, "node rank 1, host1 (10.0.0.2), was ended by SIGTERM"},
+		"Ctrl-C":                    {&rankEnd{Rank: 2, ID: "1", Status: 130}, "was ended by SIGINT (Ctrl-C, or kill -INT)"},
+		"a rank of it failed":       {&rankEnd{Rank: 2, ID: "1", Status: 1}, failed},
+		"a rank elsewhere was":      {&rankEnd{Rank: 0, ID: "0", Status: 143}, failed},
+		"its command, and no rank":  {&rankEnd{Rank: -1, ID: "1", Status: 143}, failed},
+		"killed for lack of memory": {&rankEnd{Rank: 2, ID: "1", Status: 137}, failed},
+	} {
+		p := &companion{ctx: t.Context(), spec: &Spec{}, world: &rendezvous.World{}, ends: &ends{}}
+		p.doctor = &doctor{p: p, known: []rendezvous.Partner{{Name: "host1 (10.0.0.2)", Rank: 1, ID: "1"}}}
+		p.doctor.world.Store(p.world)
+		if p.ends.failed.heard = make(chan none); tt.first != nil {
+			p.ends.failed.end = *tt.first
+			close(p.ends.failed.heard)
+		}
+		if got := p.endOf(failed); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+	if got := (rankEnd{Rank: 3, Node: "host1", Status: 143}).String(); !strings.HasPrefix(got,
+		"rank 3 on host1 was ended by SIGTERM (kill, kubectl delete, or a scheduler) at ") {
+		t.Error(got)
+	}
+}
