@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"launch/internal/exit"
 )
@@ -184,7 +185,7 @@ func TestSignalsBeforeTheStartEndTheWaitAndAreReported(t *testing.T) {
 			t.Errorf("%v: ended with %d, want %d", sig, got, want)
 		}
 		gone(t, c, time.Second)
-		a.line(t, "left: "+exit.SignalText(sig))
+		a.line(t, "left: it was ended by "+unix.SignalName(sig))
 		a.line(t, "1 of 3 nodes joined")
 		_ = a.Process.Signal(sig)
 		a.end(t)

