@@ -68,14 +68,15 @@ func TestAGuardIsStartedOnceItIsNeeded(t *testing.T) {
 	if got, err := s.Do("echo x$launch_guard"); err != nil || strings.Join(got, "") != "x" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if _, err := s.Do(AtEnd + "=: launch_pause=0.1 launch_pauses=4"); err != nil {
+	if _, err := s.Do(AtEnd + "=: launch_pause=0.5 launch_pauses=4"); err != nil {
 		t.Fatal(err)
 	}
 	first, err := s.Do("echo $launch_guard")
 	if err != nil || len(first) != 1 || first[0] == "" {
 		t.Fatalf("%q, %v", first, err)
 	}
-	if err := s.Feed("cat >/dev/null; sleep 1", []byte("x")); err != nil {
+	time.Sleep(time.Second) // it ignores what it hears before it has its traps
+	if err := s.Feed("cat >/dev/null; sleep 3", []byte("x")); err != nil {
 		t.Errorf("while it was fed: %v", err)
 	}
 	if again, err := s.Do("echo $launch_guard"); err != nil || again[0] != first[0] {
