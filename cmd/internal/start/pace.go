@@ -139,11 +139,17 @@ func (s *Start) askAgain(ctx context.Context, p *pace, a *asked, one func(p *pac
 			late, names = append(late, i), append(names, h.Name)
 		}
 	}
-	if len(late) == 0 || !p.overloaded() || ctx.Err() != nil {
+	took := time.Since(p.began)
+	if !p.overloaded() || ctx.Err() != nil || len(late) == 0 && took < askBudget {
 		return
 	}
-	s.UI.Note("this host is busy: in %s its processes waited %s for a processor; asking %s again",
-		time.Since(p.began).Round(time.Second), p.busy().Round(time.Second), finding.Some(names))
+	busy := fmt.Sprintf("this host is busy: in %s its processes waited %s for a processor; ", took.Round(time.Second),
+		p.busy().Round(time.Second))
+	if len(late) == 0 {
+		s.UI.Note("%sall hosts have answered, and had more time for it", busy)
+		return
+	}
+	s.UI.Note("%sasking %s again", busy, finding.Some(names))
 	again := newPace(s.root())
 	defer again.stop()
 	again.connect = busyConnect
