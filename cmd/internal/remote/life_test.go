@@ -27,7 +27,7 @@ func TestAShellEndsWhoseInputIsSilent(t *testing.T) {
 			_, err := s.Run(Await + ` sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 60'; echo no`)
 			ended <- err
 		}()
-		for range 40 { // longer than the silence that ends it
+		for range 25 { // longer than the silence that ends it
 			time.Sleep(100 * time.Millisecond)
 			s.writing.Lock()
 			_, _ = s.in.Write([]byte(lifeLine))
