@@ -66,6 +66,8 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 	answered := scene.Path{From: from, To: to, Outcome: scene.Answered}
 	long, full, sounded, again, back := answered, answered, answered, answered, scene.Path{From: to, To: from,
 		Outcome: scene.Answered, Back: true}
+	other := answered
+	other.From, other.Long = netip.MustParseAddr("10.9.0.1"), true
 	long.Long, full.Full, full.Sounded, sounded.Sounded, again.Long, again.Again = true, true, true, true, true, 9
 	for _, tt := range []struct {
 		name    string
@@ -78,6 +80,7 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		{"no answer", scene.Path{To: to, Outcome: scene.Unreachable}, false, 6, "path.lost", verdict.Certain},
 		{"long messages pass", long, false, 6, "path.stale", verdict.Certain},
 		{"the next try may pass", long, false, 5, "path.stale", verdict.Likely},
+		{"they pass from another address", other, false, 6, "path.stale", verdict.Likely},
 		{"they pass, seen by the other", back, true, 6, "path.stale", verdict.Certain},
 		{"full packets pass, long messages do not", full, false, 6, "path.loss", verdict.Certain},
 		{"many are sent again", again, false, 6, "path.loss", verdict.Certain},

@@ -34,9 +34,10 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	if says, do, sure := v.staysHere(n, k, t, where); says != "" {
 		return claimed("path.here", sure, says).do(do).of(nil, n).see("tcp_info", seen).since(since)
 	}
+	elsewhere := tried && t.From.IsValid() && t.From != k.Local.Addr().Unmap()
 	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
 	case answers && k.SendQ > 0 && k.SendQ <= everywhere:
-		return claims("path.stale", verdict.Certain, forgotten+fmt.Sprintf("not even to %d bytes, and new ones are "+
+		return claims("path.stale", verdict.Likely, forgotten+fmt.Sprintf("not even to %d bytes, and new ones are "+
 			"answered: a firewall or a NAT between has forgotten it", k.SendQ))
 	case answers:
 		return claims("path.mtu", verdict.Certain, long)
@@ -46,8 +47,9 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 			where))
 	case t.Long:
 		sure := verdict.Certain
-		if k.Info.Backoff < pastCuts {
-			sure = verdict.Likely // a path that was cut for a moment looks the same until the next try
+		if k.Info.Backoff < pastCuts || elsewhere {
+			// A path that was cut for a moment looks the same until the next try, and other addresses may have another way.
+			sure = verdict.Likely
 		}
 		return claims("path.stale", sure, forgotten+"and a new one takes long messages: a firewall, a NAT or an "+
 			"inspecting box between drops this one")
