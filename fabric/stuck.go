@@ -19,8 +19,8 @@ const fewHops = 16
 
 // Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
 // it may open no socket or has no free port, there is no route, the interface of the route is down, has no link or no
-// ARP, the node does not take packets to its own address, or packets end at a router. It sends nothing. It is "" where
-// nothing is wrong here.
+// ARP, the node does not take packets to its own address, an entry leads to another machine (Misdirected), or packets
+// end at a router. It is "" where nothing is wrong here.
 func Stuck(dsts []netip.Addr) (why string) {
 	for _, dst := range dsts {
 		if why = stuck(dst); why == "" {
@@ -58,6 +58,9 @@ func stuck(dst netip.Addr) string {
 	if r.Src.IsValid() && !local(r.Src) {
 		return fmt.Sprintf("this node does not take packets to its own address %s: it is not in the table local "+
 			"(ip route show table local)", r.Src)
+	}
+	if why := Misdirected(dst); why != "" {
+		return why
 	}
 	if hops, setting := hopLimit(dst, i.Name); hops > 0 && hops < fewHops && viaRouter(dst) {
 		return fmt.Sprintf("this node's packets have a hop limit of %d (%s; 64 is usual), and %s is after a router", hops,
