@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,8 +18,6 @@ const (
 	drips, dripGap, dripsAtOnce = 200, 500 * time.Microsecond, 8
 	// dripBudget bounds them: where many are lost, the others wait for them.
 	dripBudget = 3 * time.Second
-	// knockBudget allows two SYN retransmissions, after 1 and 3 s (RFC 6298).
-	knockBudget = 3500 * time.Millisecond
 	// fewDrips is too few segments to say which share is lost.
 	fewDrips = 20
 	// slowStart is how many round trips a load takes at any speed, until the window has grown to it.
@@ -47,7 +44,7 @@ func (l Loss) Share() float64 {
 
 // Suspect reports whether a call lost anything, or a long message or packet did not arrive: the path may lose packets.
 func (a Answer) Suspect() bool {
-	return a.Retrans > 0 || a.Late > 0 || a.Bulk.Out.Stalled || a.Bulk.Back.Stalled || a.MTU.BlackHole()
+	return a.Retrans > 0 || a.Flows.Late > 0 || a.Bulk.Out.Stalled || a.Bulk.Back.Stalled || a.MTU.BlackHole()
 }
 
 // CountLoss sends small segments over a connection of its own, and counts those that it sent again.
@@ -110,32 +107,6 @@ func catch(c net.Conn) error {
 	}
 	_, err := c.Write([]byte{opDrip})
 	return err
-}
-
-// crowd opens n connections at once. It returns how many of them were not answered at the first SYN.
-func crowd(ctx context.Context, to netip.AddrPort, opt Options, n int) (late int) {
-	ctx, cancel := context.WithTimeout(ctx, knockBudget)
-	defer cancel()
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range n {
-		all.Go(func() {
-			raw, err := dial(ctx, to, opt.From, opt.Via)
-			slow := err != nil && CauseOf(err) == Dropped
-			if err == nil {
-				slow = TCPInfo(raw).Total_retrans > 0
-				_ = raw.SetLinger(0)
-				raw.Close()
-			}
-			if slow {
-				mu.Lock()
-				late++
-				mu.Unlock()
-			}
-		})
-	}
-	all.Wait()
-	return late
 }
 
 // speed returns the speed of what this side has sent, in bytes per second, without the time in which the other

@@ -23,6 +23,8 @@ const (
 	greetBudget = 5 * time.Second
 	clockBudget = 5 * time.Second
 	clockRounds = 4
+	// lateAfter is when the first SYN packet of a call was sent again.
+	lateAfter = 1100 * time.Millisecond
 )
 
 // scales is TCPI_OPT_WSCALE of tcp_info's options (linux/tcp.h).
@@ -30,12 +32,13 @@ const scales = 4
 
 // Options are what a call measures, as well as round trip and clock.
 type Options struct {
-	From  netip.Addr // this node's address; zero: the kernel's choice
-	Via   string     // this node's interface, where the kernel lets this user name it; "": the kernel's choice
-	IfMTU int        // bytes, of the interface towards the peer; 0: no MTU probes
-	Bulk  int        // bytes each way, at most 1 MiB; 0: none
-	About bool       // ask the peer about itself
-	Crowd int        // further connections to open at once; 0: none
+	From  netip.Addr     // this node's address; zero: the kernel's choice
+	Via   string         // this node's interface, where the kernel lets this user name it; "": the kernel's choice
+	IfMTU int            // bytes, of the interface towards the peer; 0: no MTU probes
+	Bulk  int            // bytes each way, at most 1 MiB; 0: none
+	About bool           // ask the peer about itself
+	Crowd int            // further connections to open at once; 0: none
+	Open  netip.AddrPort // of the peer: a port to which this node has a connection; zero: not known
 	// Hasty gives up after two SYN retransmissions, 3.5 s: for a path that carried connections a moment ago.
 	Hasty bool
 }
@@ -51,7 +54,8 @@ type Answer struct {
 	Bulk                Bulk
 	About               []byte  // as passed to Listen; nil: not asked
 	Retrans             int     // segments that this side sent again, and that had not arrived; SYN included
-	Late                int     // of Options.Crowd, connections whose first SYN was not answered
+	Flows               Flows   // of Options.Crowd
+	Shut                bool    // no SYN was answered, at Options.Open neither
 	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
 	Unscaled            bool    // the connection has no window scaling (RFC 7323)
 }
@@ -60,7 +64,7 @@ type Answer struct {
 // trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
-	raw, err := connect(ctx, to, opt)
+	raw, err := a.connect(ctx, to, opt)
 	if err != nil {
 		return a, err
 	}
@@ -73,6 +77,9 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		cause := talking(ctx, err)
 		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
 			cause = Silent // it hung up, since none of our bytes arrived
+		}
+		if cause == Silent && opt.Crowd > 0 && a.Flows.Tried == 0 {
+			a.Flows = OpenFlows(ctx, to, opt, opt.Crowd)
 		}
 		return a, &failure{cause: cause, err: fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
 	}
@@ -91,8 +98,8 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		echo := netip.AddrPortFrom(to.Addr(), g.port)
 		both.Go(func() { a.MTU = probeMTU(ctx, a.From, echo, g.pass, opt.IfMTU, a.RTT) })
 	}
-	if opt.Crowd > 0 {
-		both.Go(func() { a.Late = crowd(ctx, to, opt, opt.Crowd) })
+	if opt.Crowd > 0 && a.Flows.Tried == 0 {
+		both.Go(func() { a.Flows = OpenFlows(ctx, to, opt, opt.Crowd) })
 	}
 	if opt.Bulk > 0 {
 		before := TCPInfo(raw)
@@ -108,14 +115,49 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	return a, nil
 }
 
-// connect opens the connection of a call.
-func connect(ctx context.Context, to netip.AddrPort, opt Options) (*net.TCPConn, error) {
-	if opt.Hasty {
+// connect opens the connection of a call. Where its first SYN packet has no answer, the crowd is opened at once.
+func (a *Answer) connect(ctx context.Context, to netip.AddrPort, opt Options) (*net.TCPConn, error) {
+	switch {
+	case opt.Hasty:
 		short, cancel := context.WithTimeout(ctx, knockBudget)
 		defer cancel()
-		ctx = short
+		return dial(short, to, opt.From, opt.Via)
+	case opt.Crowd == 0:
+		return dial(ctx, to, opt.From, opt.Via)
 	}
-	return dial(ctx, to, opt.From, opt.Via)
+	type answer struct {
+		c   *net.TCPConn
+		err error
+	}
+	first, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dialed := make(chan answer, 1)
+	go func() {
+		c, err := dial(first, to, opt.From, opt.Via)
+		dialed <- answer{c, err}
+	}()
+	late := time.NewTimer(lateAfter)
+	defer late.Stop()
+	select {
+	case d := <-dialed:
+		return d.c, d.err
+	case <-late.C:
+	}
+	good := a.crowd(ctx, to, opt)
+	if len(good) > 0 && len(dialed) == 0 {
+		if c, err := dialAgain(ctx, to, good[0], opt.Via); err == nil {
+			cancel()
+			if d := <-dialed; d.c != nil {
+				_ = d.c.SetLinger(0)
+				d.c.Close()
+			} else {
+				a.Flows.Tried, a.Flows.Late, a.Flows.Never = a.Flows.Tried+1, a.Flows.Late+1, a.Flows.Never+1
+			}
+			return c, nil
+		}
+	}
+	d := <-dialed
+	return d.c, d.err
 }
 
 // ending returns the context's error if that ended the connection, else err.

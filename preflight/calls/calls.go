@@ -38,6 +38,8 @@ type Caller struct {
 	Port  bool        // call the port of the job's own store
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
 	Rails *Rails      // calls the rails of the same nodes; nil: none
+	// Store are the addresses of the store, to one of which this node has a connection.
+	Store []netip.AddrPort
 }
 
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
@@ -63,11 +65,8 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				opt := sidechannel.Options{}
-				if long && !c.All && (p.Rank != 0 || w.Size < crowded) {
-					opt.Crowd = crowd
-				}
-				made, about, again := call(ctx, c.Node, p, addr, c.Keys, long, opt)
+				crowds := long && !c.All && (p.Rank != 0 || w.Size < crowded)
+				made, about, again := call(ctx, c.Node, p, addr, c.Keys, long, c.options(addr, crowds))
 				if i, has := c.Node.InterfaceOf(addr); has && made.Failed() && addr != w.Self.Addr {
 					made.Own = i.Name
 				}
@@ -99,6 +98,18 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	return out, names.result(), context.Cause(ctx)
 }
 
+// options returns how an address is called, with a crowd or without.
+func (c Caller) options(addr netip.Addr, crowds bool) (opt sidechannel.Options) {
+	if !crowds {
+		return opt
+	}
+	opt.Crowd = crowd
+	if i := slices.IndexFunc(c.Store, func(at netip.AddrPort) bool { return at.Addr() == addr }); i >= 0 {
+		opt.Open = c.Store[i]
+	}
+	return opt
+}
+
 // call makes one call. A long one also sends long messages and full packets, and asks the other node for its About.
 func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.Addr, keys *tls.Config,
 	long bool, opt sidechannel.Options) (c Call, about []byte, loss func(*Call)) {
@@ -118,8 +129,13 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener closes the connection of a late caller
 		got, err = sidechannel.Probe(ctx, at, keys, opt)
 	}
+	c.Flows, c.Shut = got.Flows, got.Shut
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
 		c.Cause, c.Err, c.Here = sidechannel.CauseOf(err), err.Error(), sidechannel.Here(err)
+		if c.Cause == sidechannel.Dropped || c.Cause == sidechannel.Silent {
+			c.Wrong = fabric.Misdirected(addr)
+			c.Here = c.Here || c.Wrong != ""
+		}
 		return c, nil, nil
 	}
 	if got.ID != to.ID {
@@ -127,14 +143,15 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		return c, nil, nil
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
-	c.Stall, c.Speed, c.Late, c.Unscaled = stalled(got, c.IfMTU), got.Speed, got.Late, got.Unscaled
+	c.Stall, c.Speed, c.Unscaled = stalled(got, c.IfMTU), got.Speed, got.Unscaled
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}
 	if c.Stall != "" || c.Hole {
 		c.Iface = leaves.Name
 	}
-	if long && got.Suspect() {
+	// Where new connections do not open, one more would wait for that, and count no packets.
+	if long && got.Suspect() && !c.ByPort() && !c.Limited() {
 		loss = func(c *Call) {
 			ctx, cancel := context.WithTimeout(whole, Budget)
 			defer cancel()
@@ -153,6 +170,9 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 
 // count takes the loss of small packets. Where packets of any size are lost, their length is not the reason.
 func (c *Call) count(l sidechannel.Loss) {
+	if l.Cut && l.Sent == 0 && c.Never > 0 && !c.Lossy() {
+		return // one more connection that did not open
+	}
 	if c.Lost = l.Share(); c.Lost >= lossy {
 		c.Stall, c.Hole, c.Iface = "", false, ""
 	}

@@ -19,6 +19,7 @@ type Call struct {
 	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
 	Err   string            `json:"err,omitempty"`
 	Here  bool              `json:"here,omitempty"`  // the caller's own kernel refused the call
+	Wrong string            `json:"wrong,omitempty"` // why the caller's packets reach another machine or no machine
 	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
 	Own   string            `json:"own,omitempty"`   // the caller's interface that has Addr, where the call failed
 
@@ -32,8 +33,11 @@ type Call struct {
 	IfMTU int     `json:"ifmtu,omitempty"` // of the caller's interface
 	Iface string  `json:"iface,omitempty"` // its name, where the path from it is faulty
 	Lost  float64 `json:"lost,omitempty"`  // the share of small segments there that were lost; 0: none, or not counted
-	Late  int     `json:"late,omitempty"`  // of further connections, those whose first packet was not answered
 	Speed float64 `json:"speed,omitempty"` // of a long message there, bytes/s; 0: unknown
+	// Flows are further connections, opened at once.
+	sidechannel.Flows
+	// Shut: no SYN packet was answered, nor at the store's port, to which the caller has a connection.
+	Shut bool `json:"shut,omitempty"`
 	// Unscaled: the connection has no TCP window scaling.
 	Unscaled bool `json:"unscaled,omitempty"`
 	// Hole reports that larger packets vanish and no router reports it.

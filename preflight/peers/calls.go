@@ -93,7 +93,7 @@ func compareCalls(posts []Post) (out []judged) {
 			shared[w.why] = len(out)
 			out = append(out, b.otherAddress(w))
 		}
-		out = append(out, closedPort(port, posts)...)
+		out = append(out, closedPort(soundPorts(port, all), posts)...)
 	}
 	arrived := slices.DeleteFunc(all, failed)
 	for _, b := range causes(arrived, len(posts), stalls(arrived)) {
@@ -178,6 +178,9 @@ func wordsOf(e edge, posts []Post) words {
 	a, b := e.from.Traits.Family, e.to.Traits.Family
 	if c.Here && (a == "" || b == "" || a == b) {
 		return refusedHere(e)
+	}
+	if w, ok := noFurther(e); ok {
+		return w
 	}
 	switch c.Cause {
 	case sidechannel.Refused:

@@ -35,7 +35,12 @@ func pathChecks() []preflight.Check {
 	}, {
 		ID: "peer.connect", Title: "new connections between the nodes are answered at once",
 		Doc: "A limit on new connections, or a full connection table, drops the first packets of connections while those " +
-			"of open ones pass. Each call opens a dozen further connections.",
+			"of open ones pass. Each call opens a dozen further connections. Those that do not open are tried again; where " +
+			"others fail then, it is a failure.",
+	}, {
+		ID: "peer.flows", Title: "connections between the nodes get through whatever their ports",
+		Doc: "Switches and bonds spread connections over several paths by their ports. Where one path is dead, a constant " +
+			"share of the connections never opens. The dozen connections of peer.connect are tried again from the same ports.",
 	}, {
 		ID: "peer.slow", Title: "the network path between two nodes is not slow",
 		Doc: "A long message is timed, without the time in which a process did not read or write. It is too short to find " +

@@ -30,6 +30,10 @@ func (b blamed) caller() (p Post, known bool) {
 // refusedHere returns the reason and the fix of a call that the caller's own kernel refused. The kernel has an error
 // for each type of route: EINVAL for blackhole, EACCES for prohibit, ENETUNREACH for a missing route (ip-route(8)).
 func refusedHere(e edge) words {
+	if e.call.Wrong != "" {
+		return words{why: e.from.Name + ": " + e.call.Wrong, fix: fmt.Sprintf("ip neigh; ls /etc/ethers   # on %s: what set "+
+			"that entry", e.from.Name)}
+	}
 	who, addr, port := e.from.Name, hostOf(e.call.Addr), "PORT"
 	if _, p, err := net.SplitHostPort(e.call.Addr); err == nil {
 		port = p

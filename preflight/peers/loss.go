@@ -16,9 +16,13 @@ const lateEnough = 3
 // compareLoss warns of paths that work and cost time: packets are lost, new connections are dropped, or the path is
 // slow. Of these the first explains the others.
 func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
-	var all []edge
+	var all, failed []edge
 	for _, e := range edges(posts) {
-		if c := e.call; !c.Port && !c.Also && !c.Failed() && c.IfMTU > 0 { // others were not measured
+		switch c := e.call; {
+		case c.Port || c.Also:
+		case c.Failed():
+			failed = append(failed, e)
+		case c.IfMTU > 0: // others were not measured
 			all = append(all, e)
 		}
 	}
@@ -38,7 +42,19 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 	for _, b := range causes(all, len(posts), slow) {
 		out = append(out, judged{Finding: b.slow()})
 	}
-	for _, b := range causes(sound(all, slow), len(posts), func(e edge) bool { return e.call.Late >= lateEnough }) {
+	// Answers to new connections take the way of a call that failed, too.
+	all = sound(slices.Concat(sound(all, slow), failed), func(e edge) bool { return e.call.Failed() })
+	byPort := func(e edge) bool { return e.call.ByPort() }
+	for _, b := range causes(all, len(posts), byPort) {
+		out = append(out, judged{b.byPort(), b.unfit()})
+	}
+	all = sound(all, byPort)
+	limited := limited(all)
+	for _, b := range causes(all, len(posts), limited) {
+		out = append(out, judged{b.shut(), b.unfit()})
+	}
+	late := func(e edge) bool { return e.call.Late >= lateEnough && !limited(e) }
+	for _, b := range causes(all, len(posts), late) {
 		out = append(out, judged{Finding: b.limited()})
 	}
 	return out
@@ -88,18 +104,6 @@ func (b blamed) lossy() finding.Finding {
 		Breaking("TCP waits 0.2 s and more before it sends a packet again: every collective is slow, connections may fail").
 		Do("ip -s link; tc -s qdisc; nft list ruleset   # on %s: which counter of drops or errors rises\n"+
 			"then change the cable or switch port, or correct the filter or queue that drops", b.suspects())
-}
-
-// limited returns the warning about new connections that are dropped.
-func (b blamed) limited() finding.Finding {
-	f := finding.Warnf("new connections %s are dropped at first, while packets of open ones arrive (%d of %d paths)",
-		b.where(), len(b.edges), b.tried()).Named("peer.connect")
-	return b.measured(f, func(e edge) string {
-		return fmt.Sprintf("the first packet of %d connections was not answered", e.call.Late)
-	}).Breaking("ranks open many connections at once; they wait for seconds, or time out").
-		Do("nft list ruleset; iptables -S   # on %s: is there a limit on new connections\n"+
-			"sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max net.core.somaxconn; "+
-			"dmesg | grep conntrack   # is the table of connections full, or the queue of a listener short", b.suspects())
 }
 
 // slow returns the warning about a slow path.

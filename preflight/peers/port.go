@@ -52,6 +52,15 @@ func closedPort(all []edge, posts []Post) (out []judged) {
 	return append(out, judged{b.see(f), unfit})
 }
 
+// soundPorts returns the calls to the port of the job's own store between nodes where any new connection gets through.
+func soundPorts(port, all []edge) []edge {
+	return slices.DeleteFunc(slices.Clone(port), func(e edge) bool {
+		return slices.ContainsFunc(all, func(o edge) bool {
+			return o.from.Rank == e.from.Rank && o.to.Rank == e.to.Rank && (o.call.ByPort() || o.call.Limited())
+		})
+	})
+}
+
 // told reports whether a call says something of the pair of nodes: one to the port of the job's own store that
 // arrived says no more than the call beside it.
 func told(e edge) bool { return !e.call.Port || e.call.Failed() }

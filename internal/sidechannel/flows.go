@@ -1,0 +1,168 @@
+package sidechannel
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// knockBudget allows two SYN retransmissions, after 1 and 3 s (RFC 6298).
+	knockBudget = 3500 * time.Millisecond
+	// againBudget allows one, where connections are tried again.
+	againBudget = 1500 * time.Millisecond
+	// rest is the pause before that, in which a firewall takes notice of connections that have ended.
+	rest = 200 * time.Millisecond
+	// ahead is by how much those without an answer are tried again before the others.
+	ahead = 30 * time.Millisecond
+)
+
+// Flows counts connections to one port that are opened at once, from different ports of this node.
+type Flows struct {
+	Tried   int  `json:"tried,omitempty"`
+	Late    int  `json:"late,omitempty"`    // those whose first SYN packet was not answered, or refused
+	Never   int  `json:"never,omitempty"`   // of these, those that were not open within 3.5 s
+	Refused int  `json:"refused,omitempty"` // of these, those that were refused
+	Again   Fate `json:"again,omitempty"`   // "": not tried again
+}
+
+// Fate is what became of connections that were tried again from the same ports: first those that had not opened.
+type Fate string
+
+// The fates.
+const (
+	Same   Fate = "same"   // exactly those that had not opened did not open again: the ports decide
+	Others Fate = "others" // others did not open, or no one: their number or the time decides, or chance
+	All    Fate = "all"    // all opened
+)
+
+// ByPort reports whether the ports of a connection decide if it opens. Packets that are lost by chance look different:
+// some that are sent again arrive. A dead path refuses no connection.
+func (f Flows) ByPort() bool {
+	return f.Again == Same && f.Late == f.Never && f.Never < f.Tried && f.Refused == 0
+}
+
+// Limited reports whether new connections are dropped or refused, also when they are tried again.
+func (f Flows) Limited() bool {
+	return f.Late == f.Never && (f.Again == Others || f.Again == Same && f.Refused > 0)
+}
+
+// Lossy reports whether SYN packets are dropped, and several arrive that are sent again: by chance, or by a limit that
+// time lifts.
+func (f Flows) Lossy() bool { return f.Late-f.Never > 1 }
+
+// OpenFlows opens n connections to a port at once, and holds them until all are open or 3.5 s are over. Where some do
+// not open, it tries each again from the port that it had.
+func OpenFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) Flows {
+	f, _ := openFlows(ctx, to, opt, n)
+	return f
+}
+
+// openFlows also returns the ends of this node from which a connection opened at once.
+func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Flows, good []netip.AddrPort) {
+	all := make([]attempt, n)
+	burst(ctx, to, opt, all, knockBudget)
+	var bad []netip.AddrPort
+	for _, one := range all {
+		switch {
+		case one.failed:
+			continue
+		case !one.open:
+			f.Late++
+			f.Never++
+			if one.refused {
+				f.Refused++
+			}
+			bad = append(bad, one.own)
+		case one.late:
+			f.Late++
+		default:
+			good = append(good, one.own)
+		}
+		f.Tried++
+	}
+	if f.Never == 0 {
+		return f, good
+	}
+	select {
+	case <-time.After(rest):
+		f.Again = again(ctx, to, opt, bad, good)
+	case <-ctx.Done():
+	}
+	return f, good
+}
+
+// crowd opens the further connections of a call whose own has no answer yet, and returns the ends of this node from
+// which one opened at once.
+func (a *Answer) crowd(ctx context.Context, to netip.AddrPort, opt Options) (good []netip.AddrPort) {
+	known := make([]attempt, 2)
+	var both sync.WaitGroup
+	if opt.Open.IsValid() {
+		both.Go(func() { burst(ctx, opt.Open, opt, known, knockBudget) })
+	}
+	both.Go(func() { a.Flows, good = openFlows(ctx, to, opt, opt.Crowd) })
+	both.Wait()
+	silent := func(one attempt) bool { return !one.open && !one.refused && !one.failed }
+	a.Shut = opt.Open.IsValid() && a.Flows.Tried > 0 && a.Flows.Never == a.Flows.Tried && silent(known[0]) &&
+		silent(known[1])
+	return good
+}
+
+// dialAgain opens a connection from an end of this node that a connection had before.
+func dialAgain(ctx context.Context, to, own netip.AddrPort, via string) (*net.TCPConn, error) {
+	ctx, cancel := context.WithTimeout(ctx, againBudget)
+	defer cancel()
+	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(own)}
+	if via != "" {
+		d.Control = setDevice(via)
+	}
+	c, err := d.DialContext(ctx, "tcp", to.String())
+	if err != nil {
+		return nil, err
+	}
+	return c.(*net.TCPConn), nil
+}
+
+// again opens connections from ports where none opened, and shortly after from those where one did.
+func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []netip.AddrPort) Fate {
+	first, second := from(bad), from(good)
+	var both sync.WaitGroup
+	both.Go(func() { burst(ctx, to, opt, first, againBudget) })
+	both.Go(func() {
+		select {
+		case <-time.After(ahead):
+			burst(ctx, to, opt, second, againBudget-ahead)
+		case <-ctx.Done():
+		}
+	})
+	both.Wait()
+	silent, lost := 0, 0
+	for _, one := range first {
+		if !one.open {
+			silent++
+		}
+	}
+	for _, one := range second {
+		if !one.open || one.late {
+			lost++
+		}
+	}
+	switch {
+	case silent == 0 && lost == 0:
+		return All
+	case silent == len(first) && lost == 0 && len(second) > 0:
+		return Same
+	}
+	return Others
+}
+
+// from returns connections to open from the given ends.
+func from(own []netip.AddrPort) []attempt {
+	all := make([]attempt, len(own))
+	for i, at := range own {
+		all[i].own = at
+	}
+	return all
+}
