@@ -66,6 +66,17 @@ func sockets(job []*seen, at *moment, here uint64, more map[uint64]map[uint16]bo
 // pids returns the processes, and is called only where there is such a connection of any process.
 func Stuck(pids func() []int) []netip.Addr { return remotes(Socket.Stuck, pids) }
 
+// Unheard returns connections of this network namespace from a local port, of any process, on which data was
+// acknowledged before, and what was sent since is not, however often.
+func Unheard(port uint16) (out []Socket) {
+	_ = dump("", func(k Socket) {
+		if k.Local.Port() == port && k.Stuck() && k.Info.Unacked > 0 && k.Info.Acked > 0 {
+			out = append(out, k)
+		}
+	})
+	return out
+}
+
 // Heard returns from which addresses processes of a job have received data within a time.
 func Heard(within time.Duration, pids func() []int) []netip.Addr {
 	return remotes(func(k Socket) bool {

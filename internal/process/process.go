@@ -144,6 +144,7 @@ func Having(variable string) map[int]int {
 const (
 	tcpEstablished = "01"
 	tcpListen      = "0A"
+	tcpSynReceived = "03"
 )
 
 // Listening reports whether a process of this network namespace listens on port, at any address. It does not connect.
@@ -181,6 +182,17 @@ func Callers(procfs fs.FS, port int) (out []netip.Addr) {
 	_ = sockets(procfs, tcpEstablished, func(s socket) bool {
 		if a := s.remote.Addr(); int(s.local.Port()) == port && a != s.local.Addr() && !a.IsLoopback() &&
 			!slices.Contains(out, a) {
+			out = append(out, a)
+		}
+		return true
+	})
+	return out
+}
+
+// HalfOpen returns the addresses of other machines that call a port of this one, and have not acknowledged the answer.
+func HalfOpen(procfs fs.FS, port int) (out []netip.Addr) {
+	_ = sockets(procfs, tcpSynReceived, func(s socket) bool {
+		if a := s.remote.Addr(); int(s.local.Port()) == port && !a.IsLoopback() && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
 		return true

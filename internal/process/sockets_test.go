@@ -152,3 +152,15 @@ func FuzzSockets(f *testing.F) {
 		}
 	})
 }
+
+func TestHalfOpenReturnsWhoCallsAPortAndHearsNoAnswer(t *testing.T) {
+	const table = head +
+		"   0: 0A005B0A:72C1 0C005B0A:C350 03" + idle + "0 1 0000000000000000 20 4 30 10 -1\n" +
+		"   1: 0A005B0A:72C1 0C005B0A:C351 03" + idle + "0 1 0000000000000000 20 4 30 10 -1\n" +
+		"   2: 0A005B0A:72C1 0B005B0A:C350 01" + idle + "4244 1 0000000000000000 20 4 30 10 -1\n" +
+		"   3: 0A005B0A:733D 0D005B0A:C350 03" + idle + "0 1 0000000000000000 20 4 30 10 -1\n"
+	got := HalfOpen(fstest.MapFS{"net/tcp": {Data: []byte(table)}}, 29377)
+	if len(got) != 1 || got[0] != netip.MustParseAddr("10.91.0.12") {
+		t.Errorf("got %v", got)
+	}
+}
