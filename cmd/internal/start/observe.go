@@ -26,7 +26,11 @@ type observer struct {
 	twin     func(other string) string
 
 	// silent, if set, prints once why a store may not answer for long; apart why nodes are lost again and again.
-	silent, apart func()
+	looked bool // by silent, before a long silence
+	silent func(ctx context.Context, long bool) (said bool)
+	apart  func()
+	// callers, if set, prints which nodes call the store here in vain.
+	callers func(now time.Time)
 
 	mu      sync.Mutex
 	latest  string           // the last event
@@ -45,6 +49,7 @@ type observer struct {
 func (o *observer) begin(began time.Time) (end func()) {
 	o.setJoined(false)
 	done, ended := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		defer close(ended)
 		defer o.ui.Status("")
@@ -58,7 +63,10 @@ func (o *observer) begin(began time.Time) (end func()) {
 			case now := <-tick.C:
 				text := o.text(now.Sub(began))
 				o.ui.Status(text)
-				o.saySilent(now)
+				o.saySilent(ctx, now)
+				if o.callers != nil {
+					o.callers(now)
+				}
 				if now.After(lonely) {
 					o.sayAlone()
 					o.sayClaimed()
@@ -71,6 +79,7 @@ func (o *observer) begin(began time.Time) (end func()) {
 		}
 	}()
 	return func() {
+		cancel()
 		close(done)
 		<-ended
 	}
@@ -98,21 +107,24 @@ func (o *observer) sayClaimed() {
 	}
 }
 
-// silentAfter is how long a store may be silent before this node says why that may be.
-const silentAfter = 10 * time.Second
+// silentAfter is how long a store may be silent before this node says why that may be, and shortAfter before it looks
+// for a reason that is certain.
+const silentAfter, shortAfter = 10 * time.Second, 2 * time.Second
 
 // saySilent says once why a store may not answer.
-func (o *observer) saySilent(now time.Time) {
+func (o *observer) saySilent(ctx context.Context, now time.Time) {
 	o.mu.Lock()
-	say := o.silent
-	due := say != nil && o.away && o.lost == nil && now.Sub(o.since) >= silentAfter
-	if due {
-		o.silent = nil
-	}
+	say, since := o.silent, now.Sub(o.since)
+	long := since >= silentAfter
+	due := say != nil && o.away && o.lost == nil && (long || since >= shortAfter && !o.looked)
+	o.looked = o.looked || due
 	o.mu.Unlock()
-	if due {
-		say()
+	if !due || !say(ctx, long) && !long {
+		return
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.silent = nil
 }
 
 // brokeUp counts the worlds that broke up, and returns what says why, at the second one.

@@ -4,33 +4,99 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
-	"time"
-)
 
-// silentDial bounds the connection by which a node sees whether a silent store is reached at all.
-const silentDial = time.Second
+	"launch/internal/finding"
+	"launch/internal/sidechannel"
+)
 
 // longPing is a packet of 1,400 bytes, which passes most tunnels, too.
 const longPing = "ping -M do -s 1372 %s"
 
-// saySilent prints why a store may not answer that accepts a connection: a firewall or tunnel that drops longer packets
-// alone looks like that, and each lease runs out.
-func (s *Start) saySilent(ctx context.Context) {
+// manyNodes is the size of a job whose nodes open one connection each to a store that is silent.
+const manyNodes = 64
+
+// storeAt returns the addresses and ports of the store, as other nodes than its host see them.
+func (s *Start) storeAt() (out []netip.AddrPort) {
 	if s.store == nil || len(s.store.Serve) > 0 {
-		return
+		return nil
 	}
-	for _, at := range s.store.Endpoints {
-		at = strings.TrimPrefix(strings.TrimPrefix(at, "https://"), "http://")
-		c, err := (&net.Dialer{Timeout: silentDial}).DialContext(ctx, "tcp", at)
-		if err != nil {
+	for _, e := range s.store.Endpoints {
+		host, port, err := net.SplitHostPort(strings.TrimPrefix(strings.TrimPrefix(e, "https://"), "http://"))
+		n, bad := strconv.ParseUint(port, 10, 16)
+		if err != nil || bad != nil {
 			continue
 		}
-		c.Close()
-		host, _, _ := net.SplitHostPort(at)
-		s.UI.Note("%s", silence(at, host))
-		return
+		if a, err := netip.ParseAddr(host); err == nil {
+			out = append(out, netip.AddrPortFrom(a.Unmap(), uint16(n)))
+			continue
+		}
+		for _, a := range s.store.Means {
+			out = append(out, netip.AddrPortFrom(a.Unmap(), uint16(n)))
+		}
 	}
+	return out
+}
+
+// saySilent prints why a store may not answer, and returns whether it did: new connections show whether packets to its
+// host are lost, or connections beyond a limit, or those of some ports. Where all open, a firewall or tunnel may drop
+// longer packets alone; that is said only after a long silence.
+func (s *Start) saySilent(ctx context.Context, long bool) bool {
+	crowd := 12
+	if s.Job.Nodes.V >= manyNodes {
+		crowd = 1
+	}
+	for _, at := range s.storeAt() {
+		f := sidechannel.OpenFlows(ctx, at, sidechannel.Options{}, crowd)
+		if ctx.Err() != nil {
+			return true
+		}
+		text := unopened(at.String(), f)
+		if text == "" && long && f.Tried > 0 && f.Never == 0 {
+			text = silence(at.String(), at.Addr().String())
+		}
+		if text == "" && f.Never == f.Tried && f.Tried > f.Refused && s.accepted() {
+			text = fmt.Sprintf("%s has accepted connections of this node before, and opens none of %d now: a limit on new "+
+				"connections there or between, or its host or the path to it is down since\n%s", at, f.Tried, limitLook)
+		}
+		if text != "" {
+			s.UI.Note("%s", text)
+			return true
+		}
+	}
+	return false
+}
+
+// accepted reports whether the store has accepted a connection of this node.
+func (s *Start) accepted() bool {
+	return slices.ContainsFunc(s.Local, func(f finding.Finding) bool {
+		return f.ID == "store.answers" && f.Status == finding.Pass
+	})
+}
+
+// limitLook finds a limit on new connections.
+const limitLook = "nft list ruleset; iptables -S   # on the store host: limit, hashlimit, connlimit, ct count"
+
+// unopened says what connections show of which some open; "": all do, or none.
+func unopened(at string, f sidechannel.Flows) string {
+	all := fmt.Sprintf("of %d new connections to the store at %s at once, %d opened", f.Tried, at, f.Tried-f.Never)
+	switch {
+	case f.Never == f.Tried:
+		return ""
+	case f.ByPort():
+		return all + ", and tried again from the same ports, exactly the same ones: one of several parallel paths is dead " +
+			"(a bond's member, or a next hop of ECMP on a switch)"
+	case f.Lossy():
+		return fmt.Sprintf("%s, %d of them only when the first packet was sent again: packets to or from the store host are "+
+			"lost, or new connections are limited\nip -s link; ethtool -S IFACE; nft list ruleset   # on both", all,
+			f.Late-f.Never)
+	case f.Never > 0 && f.Again == sidechannel.Others:
+		return all + ", also when tried again: a limit on new connections there or between\n" + limitLook
+	}
+	return ""
 }
 
 // silence says what a store may lack that accepts a connection, and has given no answer for silentAfter.

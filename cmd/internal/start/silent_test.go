@@ -1,6 +1,7 @@
 package start
 
 import (
+	"context"
 	"io"
 	"os"
 	"testing"
@@ -12,21 +13,27 @@ import (
 
 func TestALongSilenceOfTheStoreIsExplainedOnce(t *testing.T) {
 	said := 0
-	o := observer{ui: ui.New(io.Discard, io.Discard, ui.Options{Env: os.Getenv}), silent: func() { said++ }}
+	o := observer{ui: ui.New(io.Discard, io.Discard, ui.Options{Env: os.Getenv})}
+	o.silent = func(_ context.Context, long bool) bool {
+		if long {
+			said++
+		}
+		return long
+	}
 	o.event(rendezvous.Event{Kind: rendezvous.Lost, Text: "no answer"})
-	o.saySilent(time.Now())
+	o.saySilent(t.Context(), time.Now())
 	if said > 0 {
 		t.Error("it is explained at once")
 	}
 	later := time.Now().Add(silentAfter + time.Second)
 	o.event(rendezvous.Event{Kind: rendezvous.Back})
-	o.saySilent(later)
+	o.saySilent(t.Context(), later)
 	if said > 0 {
 		t.Error("it is explained after the store has answered")
 	}
 	o.event(rendezvous.Event{Kind: rendezvous.Lost, Text: "no answer"})
-	o.saySilent(later)
-	o.saySilent(later)
+	o.saySilent(t.Context(), later)
+	o.saySilent(t.Context(), later)
 	if said != 1 {
 		t.Errorf("it is explained %d times", said)
 	}
