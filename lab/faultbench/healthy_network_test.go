@@ -162,6 +162,18 @@ func networkOddities() []oddity {
 				}
 			})
 		}},
+		{name: "a firewall with generous limits on connections", takes: "firewall", needs: "nft", make: func(s *healthy) {
+			s.some(func(h *host) {
+				h.Filter("input", "iif lo accept", "ct state new tcp flags syn limit rate over 500/second burst 200 packets drop",
+					"ct state new tcp flags syn ct count over 400 drop")
+			})
+		}},
+		{name: "a permanent neighbour entry that is right", takes: "neighbours", make: func(s *healthy) {
+			s.some(func(h *host) {
+				h.Run("", "sh", "-c", "ping -c1 -W1 "+s.hosts[0].Addr+"; ip neigh show "+s.hosts[0].Addr+" | "+
+					"awk '$5 {print \"ip neigh replace\", $1, \"lladdr\", $5, \"dev\", $3, \"nud permanent\"}' | sh")
+			})
+		}},
 		{name: "a firewall that drops UDP but for names", takes: "firewall", needs: "nft", make: func(s *healthy) {
 			s.some(func(h *host) {
 				for hook, lo := range map[string]string{"input": "iif lo accept", "output": "oif lo accept"} {

@@ -124,6 +124,17 @@ func reachFaults() []fault {
 		},
 		want: []string{"fail peer.beside have the address 10.88.0.1"}, real: "NVML's answers come from a file",
 	}, {
+		group: "reach", name: "a permanent neighbour entry of one node is wrong", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			peer := tr.hosts[1]
+			if peer == tr.sick {
+				peer = tr.hosts[2]
+			}
+			tr.sick.Run("", "ip", "neigh", "replace", peer.Addr, "lladdr", "02:de:ad:be:ef:01", "dev", "eth0", "nud",
+				"permanent")
+		},
+		want: []string{"fail peer.reach a permanent neighbour entry for"},
+	}, {
 		group: "reach", name: "a firewall drops the port of the job's own store", ci: true,
 		inject: func(tr *trial) { tr.sick = tr.hosts[0]; tr.sick.shut("29500-29599 drop") },
 		want:   []string{"peer.port"},
@@ -157,6 +168,25 @@ func reachFaults() []fault {
 			tr.sick.Filter("input", "iif lo accept", "ct state new tcp dport != 29377 limit rate over 2/second drop")
 		},
 		want: []string{"peer.connect"},
+	}, {
+		group: "loss", name: "a firewall limits connections at a time", ci: true,
+		inject: func(tr *trial) {
+			tr.sick.Filter("input", "iif lo accept", "tcp dport != 29377 ct state new tcp flags syn ct count over 4 drop")
+		},
+		want: []string{"fail peer.connect beyond a limit"},
+	}, {
+		group: "loss", name: "a firewall refuses connections beyond some at a time",
+		inject: func(tr *trial) {
+			tr.sick.Filter("input", "iif lo accept",
+				"tcp dport != 29377 ct state new tcp flags syn ct count over 4 reject with tcp reset")
+		},
+		want: []string{"fail peer.connect beyond a limit"},
+	}, {
+		group: "loss", name: "one of two paths to one node is dead", ci: true,
+		inject: func(tr *trial) {
+			tr.sick.Filter("input", "iif lo accept", "tcp dport != 29377 jhash tcp sport . tcp dport mod 2 seed 0x5 0 drop")
+		},
+		want: []string{"fail peer.flows by their ports"},
 	}, {
 		group: "loss", name: "a link of 1 Mbit/s", ci: true, runs: true,
 		inject: func(tr *trial) { tr.sick.Shape("eth0", 1, 1) }, want: []string{"peer.slow"},
