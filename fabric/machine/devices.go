@@ -152,10 +152,15 @@ const (
 )
 
 // net writes: net NAME [up|down|nocarrier] [kind=] [mtu=] [speed=] [addr=A,B]
-// [master=] [port=] [type=].
+// [master=] [port=] [type=]. For lo, which every machine has: net lo addr=A,B, its further addresses.
 func (w *writer) net(b *block, dir, function string) {
 	name, state := b.word(1), b.word(2)
 	at := path.Join(dir, "net", name)
+	if name == "lo" && len(w.m.answers.Links) > 0 { // every machine has it
+		lo := &w.m.answers.Links[0]
+		lo.Addrs = append(lo.Addrs, w.addrs(b)...)
+		return
+	}
 	kind := b.take("kind", "")
 	f := fabric.Interface{Index: w.index, Name: name, Kind: kind, Master: b.take("master", ""), NUMA: -1,
 		Up: state != "down", Running: state == "up" || state == ""}
@@ -195,12 +200,18 @@ func (w *writer) net(b *block, dir, function string) {
 		w.link(b, "sys/"+at+"/master", relative(at, "devices/virtual/net/"+f.Master))
 	}
 	w.link(b, "sys/class/net/"+name, "../../"+at)
+	f.Addrs = w.addrs(b)
+	w.m.answers.Links = append(w.m.answers.Links, f)
+}
+
+// addrs returns the addresses of an interface.
+func (w *writer) addrs(b *block) (out []netip.Prefix) {
 	for _, a := range strings.FieldsFunc(b.take("addr", ""), func(r rune) bool { return r == ',' }) {
 		p, err := netip.ParsePrefix(a)
 		w.check(b, err)
-		f.Addrs = append(f.Addrs, p)
+		out = append(out, p)
 	}
-	w.m.answers.Links = append(w.m.answers.Links, f)
+	return out
 }
 
 func uevent(name, kind string) string {
