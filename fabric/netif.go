@@ -212,6 +212,23 @@ func (n Node) RuntimeBridge(i Interface) bool {
 		})
 }
 
+// Neighbors returns the other network cards that are up and have an address in a network of an interface.
+func (n Node) Neighbors(i Interface) (names []string) {
+	card := func(f Interface) bool {
+		return slices.Contains([]string{"physical", "bond", "vlan", "ipoib"}, f.Kind) && f.Up && f.Running && f.Master == ""
+	}
+	wide := func(p netip.Prefix) bool { return p.Addr().IsGlobalUnicast() && !p.IsSingleIP() }
+	for _, f := range n.Interfaces {
+		shared := slices.ContainsFunc(f.Addrs, func(p netip.Prefix) bool {
+			return wide(p) && slices.ContainsFunc(i.Addrs, func(q netip.Prefix) bool { return wide(q) && p.Overlaps(q) })
+		})
+		if f.Name != i.Name && card(i) && card(f) && shared {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 // IsLocal reports whether an address is loopback's, or that of an interface that is up.
 func (n Node) IsLocal(addr netip.Addr) bool {
 	if addr.Unmap().IsLoopback() {
