@@ -3,6 +3,7 @@ package rail
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.limited, v.guests, v.wayOut,
-		v.northSouth, v.odd, v.far, v.toPeers} {
+		v.northSouth, v.odd, v.far, v.toPeers, v.elsewhere} {
 		out := step(keep)
 		if len(out) == 0 || len(out) == len(keep) {
 			continue
@@ -167,6 +168,31 @@ func (v *view) surplus(all []candidate, netdev, why string) []ruled {
 		return nil
 	}
 	return []ruled{{all[i], Management, all[i].port.Netdev + why, false}}
+}
+
+// elsewhere returns the RoCE ports outside the peers' network, where there are fewer GPUs than networks: no GPU
+// can use two networks, and their cables may lead to other machines. A port with a 169.254 address shares the
+// cable of its twin.
+func (v *view) elsewhere(all []candidate) (out []ruled) {
+	networks := map[netip.Prefix]bool{}
+	chosen := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
+	for _, c := range all {
+		if p := v.home(c); v.routed(c) && p.IsValid() {
+			networks[p] = true
+		}
+	}
+	if len(v.gpus) == 0 || len(networks) <= len(v.gpus) || v.even(all) || !slices.ContainsFunc(all, chosen) {
+		return nil
+	}
+	for _, c := range all {
+		mate := func(o candidate) bool { return chosen(o) && twins(o.hca, c.hca) }
+		if c.kind != RoCE || chosen(c) || unlisted(c) || !v.routed(c) && slices.ContainsFunc(all, mate) {
+			continue
+		}
+		role, _ := v.otherRole(c)
+		out = append(out, ruled{c, role, fmt.Sprintf("in network %v, and the peers are in another", v.home(c)), false})
+	}
+	return out
 }
 
 // dealt reports whether so many ports can be dealt to the GPUs, or the GPUs to the ports, evenly.
