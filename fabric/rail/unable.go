@@ -36,7 +36,13 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 		}
 		return nic(Unusable, true, "its network interface %s is not in this network namespace", h.Ports[i].Elsewhere)
 	}
+	if v.manages(h) {
+		return nic(Unusable, true, "only manages its card: it has no device node, as its function's other device has")
+	}
 	if why := v.closed(h); why != "" {
+		return nic(Unusable, true, "%s", why)
+	}
+	if why := v.homeless(h); why != "" {
 		return nic(Unusable, true, "%s", why)
 	}
 	if len(h.Ports) == 0 {
@@ -67,9 +73,55 @@ func foreign(h fabric.HCA) (role Role, why string) {
 		return Unusable, "iWARP: neither InfiniBand nor RoCE"
 	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
 		return Unusable, "usNIC: neither InfiniBand nor RoCE"
+	case h.NodeType == nodeUnspecified && !isEFA(h): // Intel Gaudi's, which only HCCL uses
+		return Unusable, "a network of driver " + cmp.Or(h.Driver, "unknown") + " alone: neither InfiniBand nor RoCE"
 	}
 	return "", ""
 }
+
+// manages reports whether an HCA is the second device of a function, without a device node: XDR cards have
+// one (smi1) to manage their planes (RDMA_DEVICE_TYPE_SMI, which uverbs_main.c leaves out).
+func (v *view) manages(h fabric.HCA) bool {
+	return h.Uverbs == "" && h.PCI != "" && slices.ContainsFunc(v.node.HCAs, func(o fabric.HCA) bool {
+		return o.Name != h.Name && o.PCI == h.PCI && o.Uverbs != ""
+	})
+}
+
+// homeless returns why no packet could reach an HCA with a link, or "": no RoCE port has a GID that a peer can
+// use. It is "" if a table could not be read. An empty table is that of a port whose interface is in another
+// network namespace: the kernel makes a link-local entry for each interface that is up
+// (drivers/infiniband/core/roce_gid_mgmt.c). NCCL takes such a port, and its first transfer fails.
+func (v *view) homeless(h fabric.HCA) string {
+	why := ""
+	for _, p := range h.Ports {
+		switch {
+		case !p.Active():
+		case p.LinkLayer != "Ethernet" || h.NodeType == nodeRNIC || v.kindOf(h) != "":
+			return ""
+		case len(p.GIDs) == 0 && p.GIDSlots > 0:
+			why = "its GID table is empty: its interface has no address, or is in another network namespace"
+		case v.byRoute() && len(p.GIDs) > 0 && !slices.ContainsFunc(p.GIDs, beyond):
+			why = "it has only link-local GIDs, and this node's address is on a loopback interface: routers forward none"
+		default:
+			return ""
+		}
+	}
+	return why
+}
+
+// byRoute reports whether this node's own address is on a loopback interface, as where routes lead to each host
+// (BGP): then no two nodes share a network.
+func (v *view) byRoute() bool {
+	a := v.addr
+	if !a.IsValid() {
+		a = v.node.Route.Src
+	}
+	i, ok := v.node.InterfaceOf(a)
+	return ok && i.Kind == "loopback" && !a.IsLoopback()
+}
+
+// beyond reports whether an entry is not link-local.
+func beyond(g fabric.GID) bool { return !g.Addr.Unmap().IsLinkLocalUnicast() }
 
 // addresses returns the addresses of a port that a router forwards.
 func addresses(p fabric.Port) (out []string) {
@@ -152,6 +204,12 @@ func hardware(p fabric.PCI) string {
 	return "Ethernet"
 }
 
+// Barred reports whether an InfiniBand port is down for another reason than its cable or a missing subnet
+// manager: a virtual function without a GUID, whose link policy is "down", or that the manager leaves out.
+func Barred(h fabric.HCA, p fabric.Port) bool {
+	return h.VF && p.LinkLayer == "InfiniBand" && p.State == 1 && p.PhysState == 5 && p.SMLID != 0 && p.SMLID != noLID
+}
+
 // states describes the ports of an HCA without an active one.
 func states(h fabric.HCA) string {
 	names := map[int]string{1: "down", 2: "initializing (no subnet manager?)", 3: "armed"}
@@ -164,6 +222,9 @@ func states(h fabric.HCA) string {
 			s = "of unknown state and without a local identifier"
 		} else if p.PhysState == 5 && p.State == 1 && p.LinkLayer == "InfiniBand" {
 			w = "though its cable is up (does a subnet manager serve it?)"
+			if Barred(h, p) {
+				w = "though its cable is up and a subnet manager is known: a virtual function that was not enabled"
+			}
 		}
 		if w != "" {
 			s += ", " + w
