@@ -38,6 +38,7 @@ func (b *bench) port(name, link string, rate float64, typ, pci string) *fabric.H
 	p := fabric.Port{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: rate}
 	if link == "Ethernet" {
 		p.GIDSlots = 8
+		p.GIDs = []fabric.GID{{Index: 3, Addr: netip.MustParseAddr("2001:db8::7"), Type: RoCEv2}}
 	}
 	b.HCAs = append(b.HCAs, fabric.HCA{Name: name, PCI: pci, Driver: "mlx5_core", NodeType: 1, Type: typ, Board: typ,
 		NUMA: -1, Ports: []fabric.Port{p}})
@@ -254,7 +255,7 @@ func TestRailsWhereASimpleRuleFails(t *testing.T) {
 			}
 			for i := range 2 {
 				h := b.port(fmt.Sprintf("mlx5_%d", 2+i), "Ethernet", 100, "MT4126", "")
-				h.System, h.VF, h.Ports[0].GIDSlots = fmt.Sprint(i), true, 0
+				h.System, h.VF, h.Ports[0].GIDSlots, h.Ports[0].GIDs = fmt.Sprint(i), true, 0, nil
 			}
 		}, RoCE, names(2), false, []string{"mlx5_2 virtual", "mlx5_3 virtual"}},
 		{"the address is on the virtual function", func(b *bench) {

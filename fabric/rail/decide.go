@@ -18,6 +18,7 @@ type decision struct {
 	others []ruled        // ports that carry traffic, but not the job's
 	unable map[string]NIC // HCAs that cannot be rails
 	bare   []NIC          // hardware without an RDMA device
+	dark   []string       // interfaces of Slingshot without carrier
 }
 
 // ruled is a port that is not a rail.

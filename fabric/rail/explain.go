@@ -52,6 +52,9 @@ func (d *decision) explain(v *view) {
 	if homeless > 0 {
 		d.why += fmt.Sprintf("; %d without an address for RoCE v2", homeless)
 	}
+	if homeless > 0 && !slices.ContainsFunc(d.rails, v.known) {
+		d.guess("no rail has an address")
+	}
 	if unread > 0 {
 		d.why += fmt.Sprintf("; %d whose GID table could not be read", unread)
 		d.guess("a GID table could not be read, so whether the port has an address for RoCE v2 is unknown")
@@ -69,11 +72,17 @@ func (d *decision) explain(v *view) {
 	}
 }
 
+// known reports whether a rail needs no address or has one, also for RoCE v1.
+func (v *view) known(c candidate) bool {
+	return c.kind != RoCE || c.hca.NodeType == nodeRNIC || unlisted(c) ||
+		slices.ContainsFunc(c.port.GIDs, func(g fabric.GID) bool { return beyond(g) && v.ours(g) }) || v.gid(c) >= 0
+}
+
 // oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
 func (v *view) oneForEach(d decision) bool {
 	failed := len(v.missing(d))
-	for _, r := range d.others {
-		if v.forgotten(r.hca, d) {
+	for _, h := range v.node.HCAs {
+		if v.forgotten(h, d) {
 			failed++
 		}
 	}
@@ -106,6 +115,8 @@ func (v *view) without(d decision) (Kind, string, bool) {
 		}
 	}
 	switch {
+	case len(d.dark) > 0:
+		return TCP, fmt.Sprintf("%d x Slingshot (Cassini), none with a link", len(d.dark)), true
 	case unusable > 0:
 		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
 			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual

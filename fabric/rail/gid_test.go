@@ -13,17 +13,18 @@ func TestATableThatWasNotReadMakesTheFabricAGuess(t *testing.T) {
 	for _, tt := range []struct {
 		name, link string
 		slots      int
+		kind       Kind
 		unread     bool
 	}{
-		{"not read", "Ethernet", 0, true},
-		{"read, and empty", "Ethernet", 16, false},
-		{"InfiniBand needs none", "InfiniBand", 0, false},
+		{"not read", "Ethernet", 0, RoCE, true},
+		{"read, and empty", "Ethernet", 16, TCP, false},
+		{"InfiniBand needs none", "InfiniBand", 0, InfiniBand, false},
 	} {
 		h := hca("mlx5_0", tt.link, 100, "eth0")
-		h.Ports[0].GIDSlots = tt.slots
+		h.Ports[0].GIDSlots, h.Ports[0].GIDs = tt.slots, nil
 		f := Of(fabric.Node{HCAs: []fabric.HCA{h}, Interfaces: []fabric.Interface{netif("eth0", "physical", "10.0.0.1/24")}},
 			netip.Addr{})
-		if f.Sure == tt.unread || f.Rails[0].GIDUnread != tt.unread || f.Rails[0].GID != -1 ||
+		if f.Kind != tt.kind || f.Sure == tt.unread || f.Rails[0].GIDUnread != tt.unread || f.Rails[0].GID != -1 ||
 			strings.Contains(f.Doubt, "GID table") != tt.unread {
 			t.Errorf("%s: sure %v, doubt %q, %+v", tt.name, f.Sure, f.Doubt, f.Rails[0])
 		}

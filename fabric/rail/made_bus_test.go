@@ -180,6 +180,12 @@ func (m *maker) ethernet(add func(string, ...any), port, state, rate string, k m
 func (m *maker) net(name string, k map[string]string) {
 	speed := map[bool]string{true: k["speed"], false: "10000"}[k["speed"] != ""]
 	line := fmt.Sprintf(" net %s mtu=1500 speed=%s%s", name, speed, addrKey(k["addr"]))
+	switch {
+	case name == "lo":
+		line = " net lo" + addrKey(k["addr"])
+	case k["is"] == "down":
+		line = fmt.Sprintf(" net %s nocarrier mtu=1500", name)
+	}
 	if k["kind"] != "" {
 		line += " kind=" + k["kind"]
 	}

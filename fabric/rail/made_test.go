@@ -21,6 +21,8 @@ type made struct {
 	guess       bool
 	roles       map[string]string // of devices that are not rails
 	gids        []string          // name=index
+	peers       string            // the address that the peers use
+	warned      []string          // devices that a check warns of; nil: not compared
 }
 
 // cards are what a card shows on the bus and to RDMA: id, class, driver, type.
@@ -34,6 +36,7 @@ var cards = map[string][4]string{
 	"bf2": {"15b3:a2d6", "0200", "mlx5_core", "MT41686"}, "bf3": {"15b3:a2dc", "0200", "mlx5_core", "MT41692"},
 	"thor": {"14e4:1750", "0200", "bnxt_en", ""}, "thor2": {"14e4:1760", "0200", "bnxt_en", ""},
 	"pollara": {"1dd8:1002", "0200", "ionic", ""}, "e810": {"8086:1592", "0200", "ice", ""},
+	"cassini": {"17db:0501", "0200", "cxi_core", ""}, "gaudi": {"1da3:1020", "1200", "habanalabs", ""},
 	"gve": {"1ae0:0042", "0200", "gve", ""}, "ena": {"1d0f:ec20", "0200", "ena", ""},
 	"virtio": {"1af4:1041", "0200", "virtio-pci", ""}, "bnxt": {"14e4:16d7", "0200", "bnxt_en", ""},
 	"h100": {"10de:2330", "0302", "nvidia", "NVIDIA H100 80GB HBM3"}, "mi300x": {"1002:74a1", "1200", "amdgpu", ""},
@@ -133,6 +136,13 @@ func (m *maker) line(w []string) bool {
 			} else {
 				m.rails = append(m.rails, expand(r)...)
 			}
+		}
+	case "peers":
+		m.peers = pos[0]
+	case "warn": // warn DEVICES, or none
+		m.warned = []string{}
+		if pos[0] != "none" {
+			m.warned = expand(pos[0])
 		}
 	case "gid":
 		m.gids = append(m.gids, w[1:]...)

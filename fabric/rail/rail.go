@@ -33,8 +33,8 @@ type NIC struct {
 	Why  string `json:"why"`
 	Sure bool   `json:"sure"` // false: decided by a rule of thumb
 
-	// Missing is true for an unusable HCA of the rails' kind: the node has a rail fewer than its
-	// hardware allows. Only the other nodes show whether that is a fault.
+	// Missing is true for an unusable HCA of the rails' kind, or interface of Slingshot: the node has a rail
+	// fewer than its hardware allows. Only the other nodes show whether that is a fault.
 	Missing bool `json:"missing,omitempty"`
 
 	// NoAddress is true for an HCA with a link that would be a rail if its interface had an address.
@@ -55,13 +55,17 @@ func (v *view) roles(d decision) []NIC {
 	var out []NIC
 	for _, f := range v.node.Interfaces {
 		nic := interfaceRole(v.node, f)
-		if f.Name == v.peer {
+		nic.Missing = slices.Contains(d.dark, f.Name)
+		switch o, owned := owners[f.Name]; {
+		case f.Name == v.peer && f.Kind == "loopback":
+			nic.Why = fmt.Sprintf("carries %v, the address that the peers use, and libraries leave it out", v.addr)
+		case f.Name == v.peer:
 			nic.Role, nic.Sure = Peer, v.peerSure
 			nic.Why = fmt.Sprintf("carries %v, the address that the peers use", v.addr)
 			if !v.peerSure {
 				nic.Why = fmt.Sprintf("%v is in a network of this interface", v.addr)
 			}
-		} else if o, ok := owners[f.Name]; ok && nic.Role == Management {
+		case owned && nic.Role == Management:
 			nic.Role, nic.Why, nic.Sure = o.Role, "belongs to "+o.Name, d.sure && o.Role == Compute
 			if o.Name == "" {
 				nic.Why = d.why
@@ -141,7 +145,13 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, Doubt: d.doubt, NICs: v.roles(d)}
 	rails := d.rails
 	if len(rails) == 0 && d.kind != Unknown {
-		rails = v.plain(f.NICs)
+		doubt := ""
+		if rails, doubt = v.plain(f.NICs); doubt == "" && v.byRoute() {
+			doubt = "this node's address is on a loopback interface"
+		}
+		if doubt != "" {
+			f.Sure, f.Doubt = false, cmp.Or(f.Doubt, doubt)
+		}
 	}
 	for _, c := range rails {
 		r := Rail{HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev, Link: c.port.LinkLayer,
@@ -153,90 +163,4 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	}
 	v.pair(&f)
 	return f
-}
-
-// sockets finds the interfaces of a machine whose jobs use TCP over several of them, as GCP's A3 do:
-// they have one driver, can be dealt to the GPUs evenly, and exclude the way out.
-func (d *decision) sockets(v *view) {
-	by := map[string][]fabric.Interface{}
-	for _, i := range v.node.Interfaces {
-		if i.Kind == "physical" && i.Driver != "" && i.Up && i.Running && reachable(i) && i.Master == "" && !v.leadsOut(i) {
-			by[i.Driver] = append(by[i.Driver], i)
-		}
-	}
-	var best []fabric.Interface
-	for _, list := range by {
-		even := len(list) > 1 && len(v.gpus) > 1 && (len(list)%len(v.gpus) == 0 || len(v.gpus)%len(list) == 0)
-		if even && (len(list) > len(best) || len(list) == len(best) && list[0].Driver < best[0].Driver) {
-			best = list
-		}
-	}
-	if best == nil {
-		return
-	}
-	d.guess("only their number says so")
-	d.why += fmt.Sprintf("; %d interfaces of driver %s besides the way out, for %d GPUs", len(best), best[0].Driver,
-		len(v.gpus))
-	for _, i := range best {
-		d.rails = append(d.rails, overTCP(i))
-	}
-	slices.SortStableFunc(d.rails, func(a, b candidate) int { return natural(a.port.Netdev, b.port.Netdev) })
-}
-
-func overTCP(i fabric.Interface) candidate {
-	port := fabric.Port{Netdev: i.Name, LinkLayer: "Ethernet", Rate: float64(i.Speed) / 1000}
-	return candidate{fabric.HCA{PCI: i.PCI, NUMA: i.NUMA}, port, TCP}
-}
-
-// plain returns the rail of a job without RDMA: the interface to the peers or out, or the fastest.
-func (v *view) plain(nics []NIC) []candidate {
-	var best fabric.Interface
-	rank := func(i fabric.Interface, role Role) int {
-		switch {
-		case role == Peer:
-			return 3
-		case role != Management:
-			return 0
-		case v.leadsOut(i):
-			return 2
-		}
-		return 1
-	}
-	top := 0
-	for _, nic := range nics {
-		i, ok := v.node.Interface(nic.Name)
-		if nic.HCA || !ok {
-			continue
-		}
-		if r := rank(i, nic.Role); r > top || r == top && r > 0 && i.Speed > best.Speed {
-			best, top = i, r
-		}
-	}
-	if top == 0 {
-		return nil
-	}
-	return []candidate{overTCP(best)}
-}
-
-// slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA.
-func (d *decision) slingshot(v *view, able []candidate) {
-	for _, p := range v.node.PCI {
-		if p.Vendor == fabric.VendorCray && p.Device == deviceCassini && !p.VF {
-			port := fabric.Port{LinkLayer: "Ethernet"}
-			own := func(i fabric.Interface) bool { return i.PCI == p.Addr }
-			if i := slices.IndexFunc(v.node.Interfaces, own); i >= 0 {
-				port.Netdev, port.Rate = v.node.Interfaces[i].Name, float64(v.node.Interfaces[i].Speed)/1000
-			}
-			d.rails = append(d.rails, candidate{fabric.HCA{PCI: p.Addr, NUMA: p.NUMA}, port, Slingshot})
-		}
-	}
-	if len(d.rails) == 0 {
-		return
-	}
-	d.kind, d.sure = Slingshot, true
-	d.why = fmt.Sprintf("%d x Slingshot (Cassini)", len(d.rails))
-	for _, c := range able {
-		role, sure := v.otherRole(c)
-		d.others = append(d.others, ruled{c, role, "the fabric of this machine is Slingshot", sure})
-	}
 }

@@ -20,7 +20,8 @@ func netif(name, kind string, addrs ...string) fabric.Interface {
 
 func hca(name, link string, rate float64, netdev string) fabric.HCA {
 	return fabric.HCA{Name: name, Driver: "mlx5_core", NodeType: 1, Type: "MT4129", Ports: []fabric.Port{
-		{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: rate, Netdev: netdev, GIDSlots: 8},
+		{Num: 1, State: 4, PhysState: 5, LinkLayer: link, Rate: rate, Netdev: netdev, GIDSlots: 8,
+			GIDs: []fabric.GID{{Index: 3, Addr: netip.MustParseAddr("2001:db8::7"), Type: RoCEv2}}},
 	}}
 }
 

@@ -16,7 +16,8 @@ func TestScoreOnMachinesThatWereMade(t *testing.T) {
 	right, all := map[string]int{}, map[string]int{}
 	for _, m := range readMade(t) {
 		n := m.node(t)
-		f := Of(n, netip.Addr{})
+		addr, _ := netip.ParseAddr(m.peers)
+		f := Of(n, addr)
 		var rails, wrong []string
 		for _, r := range f.Rails {
 			rails = append(rails, f.Name(r))
@@ -43,6 +44,15 @@ func TestScoreOnMachinesThatWereMade(t *testing.T) {
 			if fmt.Sprint(r.GID) != index {
 				wrong = append(wrong, fmt.Sprintf("GID of %s is %d, want %s", name, r.GID, index))
 			}
+		}
+		var warned []string
+		for _, nic := range f.NICs {
+			if nic.Missing || nic.NoAddress {
+				warned = append(warned, nic.Name)
+			}
+		}
+		if m.warned != nil && !slices.Equal(sorted(warned), sorted(m.warned)) {
+			wrong = append(wrong, fmt.Sprintf("warns of %v, want %v", warned, m.warned))
 		}
 		all[m.class]++
 		if len(wrong) == 0 {

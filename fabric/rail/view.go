@@ -107,8 +107,8 @@ const (
 	classOldInfiniBand = "0x0c06" // ConnectX-2, QLogic
 )
 
-// deviceCassini is Cray's NIC for Slingshot.
-const deviceCassini = "0x0501"
+// Cassini is the PCI device of Cray's NIC for Slingshot.
+const Cassini = "0x0501"
 
 // isEFA recognizes an Elastic Fabric Adapter, without a driver by its node type or name.
 func isEFA(h fabric.HCA) bool {
