@@ -80,8 +80,11 @@ func ncclWrong(v *view, got []fabric.Interface, via fabric.Interface) string {
 	if len(got) == 0 {
 		return "would find no interface that is up and has an address"
 	}
-	if got[0].Name != via.Name {
+	if !v.leads(got[0], via) {
 		return "would use " + got[0].Name + ", the first in its own order"
+	}
+	if slow := v.offRail(got, via); len(slow) > 0 {
+		return "without a plugin sends data over every interface that it finds and would also use " + names(slow)
 	}
 	if !v.ncclSockets() {
 		return ""

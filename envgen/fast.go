@@ -59,6 +59,12 @@ func (v *view) home() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	return via, addr, ok && via.Kind != "loopback"
 }
 
+// onLoopback reports whether this node's address is on a loopback interface, and is no loopback address.
+func (v *view) onLoopback() bool {
+	i, ok := v.Node.InterfaceOf(v.World.Addr)
+	return ok && i.Kind == "loopback" && !v.World.Addr.IsLoopback()
+}
+
 // slower returns the interfaces of at most half the speed of another.
 func (v *view) slower(all []fabric.Interface, than fabric.Interface) []fabric.Interface {
 	return slices.DeleteFunc(slices.Clone(all), func(i fabric.Interface) bool {

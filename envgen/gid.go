@@ -71,7 +71,8 @@ func roceVersion(g fabric.GID) int {
 }
 
 // rightGID returns the entry that a rail should use, or -1: the one in the facts; with only RoCE v1
-// (ConnectX-3) the first one with an address; for a port without an address its link-local one.
+// (ConnectX-3) the first one with an address; for a port without an address its link-local one, if the
+// interface is here.
 func (v *view) rightGID(p hcaPort) int {
 	for _, r := range v.fab.Rails {
 		if r.HCA == p.hca.Name && r.Port == p.Num && r.GID >= 0 {
@@ -82,7 +83,7 @@ func (v *view) rightGID(p hcaPort) int {
 	for _, test := range []func(fabric.GID) bool{
 		func(g fabric.GID) bool { return !v2 && g.Addr.Is4() },
 		func(g fabric.GID) bool { return !v2 && beyondLink(g) },
-		func(g fabric.GID) bool { return v2 && roceVersion(g) == 2 && !beyondLink(g) },
+		func(g fabric.GID) bool { return v2 && roceVersion(g) == 2 && !beyondLink(g) && p.Netdev != "" },
 	} {
 		for _, g := range p.GIDs {
 			if test(g) && (g.Netdev == "" || g.Netdev == p.Netdev) {

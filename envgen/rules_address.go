@@ -18,7 +18,8 @@ func addressRules() []rule {
 	return []rule{{
 		name: "NCCL_SOCKET_IFNAME", scope: setting.Node, source: "NCCL src/misc/socket.cc",
 		alone: first + "; without RDMA all of them carry data",
-		when:  "the first does not lead to the peers, or one at which not all nodes reach each other would carry data",
+		when: "the first does not lead to the peers, or one at which not all nodes reach each other would carry data; on " +
+			"Slingshot without a known plugin, if another interface would carry data",
 		value: "=NAME of the interface with this node's address; on Slingshot, all of its links",
 		used:  (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
 	}, {
@@ -64,6 +65,9 @@ func byPeers(f func(v *view, via fabric.Interface, addr netip.Prefix) want) func
 		switch {
 		case !ok && !v.World.Addr.IsValid():
 			return right("this node's address for its peers is known only at the start")
+		case !ok && v.onLoopback():
+			return right(fmt.Sprintf("this node's address %s is on a loopback interface, which the libraries leave out",
+				v.World.Addr))
 		case !ok:
 			return right(fmt.Sprintf("no interface that is up has this node's address %s", v.World.Addr))
 		}
@@ -76,10 +80,43 @@ func byPeers(f func(v *view, via fabric.Interface, addr netip.Prefix) want) func
 // ncclAgrees reports whether NCCL with that value uses the interface to the peers.
 func ncclAgrees(v *view, value string) bool {
 	via, _, ok := v.via()
-	return ok && ncclWrong(v, ncclWith(v, value), via) == ""
+	return ok && ncclWrong(v, ncclWith(v, value), v.entry(via)) == ""
+}
+
+// entry returns the interface at which NCCL should wait for the others: on Slingshot a link of it, also where
+// the nodes reach each other over a slower network, as of a service node.
+func (v *view) entry(via fabric.Interface) fabric.Interface {
+	if v.fab.Kind != rail.Slingshot || v.World.Home || v.onRail(via) {
+		return via
+	}
+	for _, i := range v.Node.Interfaces {
+		if v.onRail(i) && i.Up && i.Running && firstAddr(i).IsGlobalUnicast() {
+			return i
+		}
+	}
+	return via
+}
+
+// linked reports whether an interface is a link of Slingshot, all of which lead to the other nodes.
+func (v *view) linked(i fabric.Interface) bool {
+	return v.fab.Kind == rail.Slingshot && !v.World.Home && v.onRail(i)
+}
+
+// leads reports whether an interface is the one to the other nodes, or another link of the same Slingshot.
+func (v *view) leads(i, via fabric.Interface) bool {
+	return i.Name == via.Name || v.linked(via) && v.onRail(i)
+}
+
+// offRail returns the interfaces that are no link of Slingshot, where NCCL's data may go over sockets.
+func (v *view) offRail(all []fabric.Interface, via fabric.Interface) []fabric.Interface {
+	if !v.linked(via) || v.plugin() != "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(all), v.onRail)
 }
 
 func (v *view) wantNCCLIf(via fabric.Interface, _ netip.Prefix) want {
+	via = v.entry(via)
 	w := want{value: "=" + via.Name}
 	if v.World.Fast || v.fab.Kind == rail.Slingshot && v.onRail(via) { // each link has a part of the speed
 		w.value = "=" + strings.ReplaceAll(names(v.equals(via)), ", ", ",")

@@ -143,10 +143,11 @@ func nvshmemRules() []rule {
 }
 
 func (v *view) wantNVSHMEMIf(via fabric.Interface, _ netip.Prefix) want {
+	via = v.entry(via)
 	got := ncclAlone(v, true)
 	w := want{value: "=" + via.Name,
 		seen: ifSeen("interfaces that NVSHMEM finds, in its order", got)}
-	if len(got) == 0 || got[0].Name != via.Name { // only its bootstrap uses TCP
+	if len(got) == 0 || !v.leads(got[0], via) { // only its bootstrap uses TCP
 		w.wrong = setting.NVSHMEM + " " + ncclWrong(v, got, via)
 	}
 	return w
