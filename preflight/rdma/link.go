@@ -24,10 +24,21 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	last, manager := "", finding.Warnf("")
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
+		if !nic.HCA && nic.Missing { // Slingshot
+			out = append(out, finding.Warnf("%s is a link of this node's fabric and has no carrier", nic.Name).
+				See("/sys/class/net/"+nic.Name, "%s", nic.Why).
+				Breaking("this node has one rail less; the GPUs next to it share another one").
+				Do("ethtool %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
+					nic.Name))
+		}
 		if !nic.HCA || i < 0 {
 			continue
 		}
 		h := in.Node.HCAs[i]
+		if f, bad := barred(h, nic); bad && (nic.Missing || len(ports) == 0) {
+			out = append(out, f)
+			continue
+		}
 		switch waiting := unmanaged(h); {
 		case waiting > 0 && (nic.Missing || len(ports) == 0):
 			idle, last = append(idle, fmt.Sprintf("%s port %d", h.Name, waiting)), h.Name
@@ -56,10 +67,27 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
 				"sminfo -C %s   # shows whether one runs", last))
 	}
-	if why := noRails(in); len(out) == 0 && why != "" {
+	if why := noRails(in); len(out) == 0 && why != "" && f.Kind != rail.Slingshot {
 		return finding.Skips(why)
 	}
 	return preflight.OrPass(out, "%s", described(f))
+}
+
+// barred finds a virtual function that its physical function or the subnet manager holds down: the cable is up
+// and the manager is known.
+func barred(h fabric.HCA, nic rail.NIC) (finding.Finding, bool) {
+	i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return rail.Barred(h, p) })
+	if i < 0 || slices.ContainsFunc(h.Ports, fabric.Port.Active) {
+		return finding.Finding{}, false
+	}
+	p := h.Ports[i]
+	return finding.Warnf("%s port %d is a virtual function that is down, although its cable is up", h.Name, p.Num).
+		See("/sys/class/infiniband/"+h.Name, "%s", nic.Why).
+		See("sm_lid of "+h.Name, "%#x: the subnet manager is known", p.SMLID).
+		Breaking("the port carries no traffic; NCCL takes another network").
+		Do("ip link set PF vf N node_guid GUID; ip link set PF vf N port_guid GUID   # on the machine itself: a GUID that " +
+			"is not zero\nip link set PF vf N state auto   # its link policy, not down\nvirt_enabled 2   # in opensm.conf, or " +
+			"enable virtualization in UFM"), true
 }
 
 // described returns the training fabric in one line, and whether it is a guess.

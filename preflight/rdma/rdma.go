@@ -24,7 +24,7 @@ func Checks() []preflight.Check {
 		ID: "rdma.link", Title: "the link of every rail of the training fabric is up",
 		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
 			"or hangs.",
-		Unless: noRDMA, Run: rdmaLink,
+		Unless: noCards, Run: rdmaLink,
 	}, {
 		ID: "rdma.open", Title: "this process may use the RDMA cards of this node",
 		Doc: "sysfs shows devices that a container does not have, devices without a library, and cards without a device. " +
@@ -55,7 +55,7 @@ func Checks() []preflight.Check {
 		ID: "rdma.gid", Title: "each RoCE rail has an address",
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
-		Unless: noRails, Run: preflight.One(rdmaGID),
+		Unless: noRDMA, Run: preflight.One(rdmaGID),
 	}, {
 		ID: "rdma.mtu", Title: "the rails send packets of one size, as large as their interfaces allow",
 		Doc: "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port of the " +
@@ -88,6 +88,23 @@ func noRails(in preflight.Input) string {
 // sign, since each torch has it and site profiles set its variables on all machines; it counts with
 // a card that it could run on. "launch check" without a command looks at all devices.
 func noRDMA(in preflight.Input) string {
+	if len(in.Node.HCAs) == 0 {
+		return "no RDMA device here"
+	}
+	return unused(in)
+}
+
+// noCards is noRDMA on a node whose cards may be Slingshot's, which show no RDMA device.
+func noCards(in preflight.Input) string {
+	cassini := func(p fabric.PCI) bool { return p.Vendor == fabric.VendorCray && p.Device == rail.Cassini }
+	if len(in.Node.HCAs) == 0 && slices.ContainsFunc(in.Node.PCI, cassini) {
+		return unused(in)
+	}
+	return noRDMA(in)
+}
+
+// unused returns why the job uses no RDMA, whatever devices there are, or "".
+func unused(in preflight.Input) string {
 	s, line := in.Node.Software, in.Job.Line
 	ucx, nccl := s.UCX.Version != "", s.NCCL.Version != ""
 	for _, d := range in.Job.Decided {
@@ -98,8 +115,6 @@ func noRDMA(in preflight.Input) string {
 	unasked := !nvml.Present && nvml.Absent == "" && nvml.Err == ""
 	gpu := len(nvml.Devices) > 0 || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
 	switch {
-	case len(in.Node.HCAs) == 0:
-		return "no RDMA device here"
 	case line.Kind == launcher.Mpirun || len(line.Argv) == 0:
 		return ""
 	case !in.Job.Several():
@@ -114,70 +129,6 @@ func noRDMA(in preflight.Input) string {
 func alike(a, b fabric.HCA) bool {
 	return a.Type == b.Type && a.Board == b.Board && a.VF == b.VF && a.Driver == b.Driver &&
 		(a.Type != "" || a.Board != "")
-}
-
-// rdmaGID finds ports whose only GIDs are link-local. RoCE v1 needs no address: only ports with a v2 entry count.
-func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
-	f := rail.Of(in.Node, in.Addr)
-	var bare, unread []string
-	roce := 0
-	out := finding.Warnf("")
-	for _, p := range rail.PortsOf(in.Node, f) {
-		if p.GIDUnread {
-			unread = append(unread, p.Name)
-		}
-		if p.Facts.LinkLayer != "Ethernet" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 || f.Kind == rail.EFA {
-			continue
-		}
-		roce++
-		if p.GID < 0 && slices.ContainsFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Type == rail.RoCEv2 }) {
-			bare = append(bare, p.Name)
-			out = out.See("/sys/class/infiniband/"+p.File("gids"),
-				"%d entries, all link-local or of another network namespace; interface %s",
-				len(p.Facts.GIDs), cmp.Or(p.Netdev, p.Facts.Elsewhere, "not known"))
-		}
-	}
-	for _, nic := range f.NICs {
-		if nic.NoAddress && len(bare) == 0 {
-			return withoutAddress(in, f)
-		}
-	}
-	switch {
-	case roce == 0 && len(unread) > 0:
-		return finding.Skipf("the GID tables of the RoCE rails could not be read: %s", finding.Some(unread))
-	case roce == 0:
-		return finding.Skipf("no RoCE rail here")
-	case len(bare) == 0:
-		return finding.Passf("%s with an address", finding.Count(roce, "RoCE rail"))
-	}
-	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s",
-		len(bare), finding.Count(roce, "RoCE rail"), finding.Some(bare))
-	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or use RoCE v1, which "+
-		"no router forwards").
-		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s",
-			strings.Join(bare, ","))
-}
-
-// withoutAddress is for cards that would be rails if they had an address: the plan leaves them out.
-func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
-	var bare []string
-	out := finding.Warnf("")
-	for _, nic := range f.NICs {
-		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
-		if !nic.NoAddress || i < 0 {
-			continue
-		}
-		bare = append(bare, nic.Name)
-		for _, p := range in.Node.HCAs[i].Ports[:1] {
-			out = out.See("/sys/class/infiniband/"+nic.Name, "%d entries in its GID table, none that a router forwards; "+
-				"interface %s", len(p.GIDs), cmp.Or(p.Netdev, "not known"))
-		}
-	}
-	out.What = fmt.Sprintf("%s without an IP address that a router forwards, next to %s with one: %s",
-		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
-	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
-		"would fail (\"error 12\")").
-		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
 }
 
 func rdmaFirmware(_ context.Context, in preflight.Input) finding.Finding {
@@ -220,11 +171,16 @@ func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 	case s.NCCL.Version == "":
 		return finding.Skipf("no NCCL was found that the command would load")
 	case s.Plugin.Version == software.None:
+		fix := "install aws-ofi-nccl (with the EFA installer), and add its lib directory to LD_LIBRARY_PATH: " +
+			"/opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib"
+		if f.Kind == rail.Slingshot {
+			fix = "install aws-ofi-nccl, built for the libfabric of HPE's Slingshot software (provider cxi), and add its lib " +
+				"directory to LD_LIBRARY_PATH\nmodule avail aws-ofi-nccl   # many sites have it; fi_info -p cxi shows the links"
+		}
 		return finding.Warnf("the fabric is %s, and NCCL finds no network plugin (libnccl-net.so)", f.Kind).
 			See("libnccl-net.so", "not found").See("NCCL", "%s %s", s.NCCL.Version, s.NCCL.Path).
 			Breaking("NCCL takes TCP, at a fraction of the rate, and reports it only with NCCL_DEBUG=INFO").
-			Do("install aws-ofi-nccl (with the EFA installer), and add its lib directory to LD_LIBRARY_PATH: " +
-				"/opt/amazon/ofi-nccl/lib or /opt/aws-ofi-nccl/lib")
+			Do("%s", fix)
 	case s.Plugin.Version == "":
 		return finding.Skipf("could not tell which plugin NCCL would load")
 	}

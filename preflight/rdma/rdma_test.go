@@ -33,6 +33,20 @@ func TestRDMAChecks(t *testing.T) {
 	down := func(_ *fabric.HCA, p *fabric.Port) { p.State, p.PhysState, p.Rate, p.LID = 1, 2, 10, 0xffff }
 	waits := func(_ *fabric.HCA, p *fabric.Port) { p.State, p.PhysState, p.LID, p.SMLID = 2, 5, 0, 0 }
 	bare := func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = p.GIDs[:1] }
+	empty := func(_ *fabric.HCA, p *fabric.Port) { p.GIDs, p.GIDSlots = nil, 16 }
+	barred := func(h *fabric.HCA, p *fabric.Port) {
+		h.VF, p.State, p.PhysState, p.LID, p.SMLID = true, 1, 5, 0xffff, 1
+	}
+	alike := func(h *fabric.HCA, _ *fabric.Port) { h.VF = true }
+	slingshot := func(up bool) preflight.Input {
+		in := checktest.HGX(func(in *preflight.Input) { in.Node = machinetest.Node(t, "slingshot-mi250x") })
+		i := slices.IndexFunc(in.Node.Interfaces, func(i fabric.Interface) bool { return i.Name == "hsn1" })
+		in.Node.Interfaces[i].Running = up
+		in.Node.Software.HIP = "7.0"
+		return in
+	}
+	lacking := slingshot(true)
+	lacking.Node.Software.NCCL.Version, lacking.Node.Software.Plugin.Version = "2.27.5", software.None
 	mtu := func(i, n int) func(*preflight.Input) {
 		return func(in *preflight.Input) {
 			for j := range in.Node.Interfaces {
@@ -95,6 +109,19 @@ func TestRDMAChecks(t *testing.T) {
 			"warn mlx5_0 port 1, mlx5_1 port 1 wait for a subnet manager"},
 		{"one is not yet served", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, waits)),
 			"warn mlx5_2 port 1 waits for a subnet manager"},
+		{"a function that is held down", "rdma.link", checktest.Railed(1, ib, ofAll(barred)),
+			"warn mlx5_0 port 1 is a virtual function that is down, although its cable is up"},
+		{"one of eight functions is held down", "rdma.link",
+			checktest.Railed(8, ib, ofAll(alike), checktest.OfHCA(2, barred)), "warn mlx5_2 port 1 is a virtual function"},
+		{"a function without a subnet manager", "rdma.link", checktest.Railed(1, ib, ofAll(barred),
+			ofAll(func(_ *fabric.HCA, p *fabric.Port) { p.SMLID = 0 })), "warn mlx5_0 port 1 waits for a subnet manager"},
+		{"a port of a whole card, down", "rdma.link", checktest.Railed(1, ib, ofAll(barred),
+			ofAll(func(h *fabric.HCA, _ *fabric.Port) { h.VF = false })), "warn mlx5_0 port 1 waits for a subnet manager"},
+		{"a link of Slingshot has no carrier", "rdma.link", slingshot(false),
+			"warn hsn1 is a link of this node's fabric and has no carrier"},
+		{"Slingshot", "rdma.link", slingshot(true), "ok 4 x Slingshot (Cassini)"},
+		{"Slingshot without its plugin", "rdma.plugin", lacking, "warn the fabric is slingshot, and NCCL finds no network " +
+			"plugin"},
 		{"all cables are out", "rdma.link", checktest.Railed(2, ib, ofAll(down)),
 			"skip no RDMA port here that a job could use"},
 		{"no device", "rdma.link", checktest.HGX(), "skip no RDMA device"},
@@ -166,6 +193,14 @@ func TestRDMAChecks(t *testing.T) {
 		{"no table could be read", "rdma.gid", checktest.Railed(2, roce,
 			ofAll(func(_ *fabric.HCA, p *fabric.Port) { p.GIDs = nil })),
 			"skip the GID tables of the RoCE rails could not be read: mlx5_0, mlx5_1"},
+		{"one table is empty", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, empty)),
+			"warn 1 card without an IP address that a router forwards, next to 7 rails with one: mlx5_2"},
+		{"all tables are empty", "rdma.gid", checktest.Railed(2, roce, ofAll(empty)),
+			"warn no RoCE port has an address that a router forwards: mlx5_0, mlx5_1"},
+		{"all tables are empty, a job on CPUs", "rdma.gid", checktest.Railed(2, roce, ofAll(empty), cpus),
+			"skip no sign that the job uses RDMA"},
+		{"all cables are out", "rdma.gid", checktest.Railed(2, roce, ofAll(down)),
+			"skip no RDMA port here that a job could use"},
 		{"InfiniBand", "rdma.gid", checktest.Railed(8, ib), "skip no RoCE rail"},
 		{"RoCE v1 alone", "rdma.gid", checktest.Railed(2, roce, ofAll(func(_ *fabric.HCA, p *fabric.Port) {
 			for i := range p.GIDs {

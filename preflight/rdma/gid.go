@@ -1,0 +1,85 @@
+package rdma
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/fabric/verbs"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// rdmaGID finds ports without a GID, or with link-local ones only. RoCE v1 needs no address: of the rails, only
+// ports with a v2 entry count.
+func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
+	f := rail.Of(in.Node, in.Addr)
+	var bare, unread []string
+	roce := 0
+	out := finding.Warnf("")
+	for _, p := range rail.PortsOf(in.Node, f) {
+		if p.GIDUnread {
+			unread = append(unread, p.Name)
+		}
+		if p.Facts.LinkLayer != "Ethernet" || p.Card.Driver == "efa" || len(p.Facts.GIDs) == 0 || f.Kind == rail.EFA {
+			continue
+		}
+		roce++
+		if p.GID < 0 && slices.ContainsFunc(p.Facts.GIDs, func(g fabric.GID) bool { return g.Type == rail.RoCEv2 }) {
+			bare = append(bare, p.Name)
+			out = out.See("/sys/class/infiniband/"+p.File("gids"),
+				"%d entries, all link-local or of another network namespace; interface %s",
+				len(p.Facts.GIDs), cmp.Or(p.Netdev, p.Facts.Elsewhere, "not known"))
+		}
+	}
+	if len(bare) == 0 && slices.ContainsFunc(f.NICs, func(n rail.NIC) bool { return n.NoAddress }) {
+		return withoutAddress(in, f)
+	}
+	switch {
+	case len(rail.PortsOf(in.Node, f)) == 0:
+		return finding.Skipf("%s", noRails(in))
+	case roce == 0 && len(unread) > 0:
+		return finding.Skipf("the GID tables of the RoCE rails could not be read: %s", finding.Some(unread))
+	case roce == 0:
+		return finding.Skipf("no RoCE rail here")
+	case len(bare) == 0:
+		return finding.Passf("%s with an address", finding.Count(roce, "RoCE rail"))
+	}
+	out.What = fmt.Sprintf("%d of %s without an IP address for RoCE v2: %s",
+		len(bare), finding.Count(roce, "RoCE rail"), finding.Some(bare))
+	return out.Breaking("connections over these rails fail at the first transfer (\"error 12\"), or use RoCE v1, which "+
+		"no router forwards").
+		Do("give their interfaces an address (ip -br addr)\nor leave these rails out: NCCL_IB_HCA=^=%s",
+			strings.Join(bare, ","))
+}
+
+// withoutAddress is for cards that would be rails if they had an address: the plan leaves them out, or all RDMA.
+func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
+	var bare []string
+	out := finding.Warnf("")
+	for _, nic := range f.NICs {
+		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
+		if !nic.NoAddress || i < 0 {
+			continue
+		}
+		bare = append(bare, nic.Name)
+		for _, p := range in.Node.HCAs[i].Ports[:1] {
+			out = out.See("/sys/class/infiniband/"+nic.Name, "%d entries in its GID table, none that a router forwards; "+
+				"interface %s", len(p.GIDs), cmp.Or(p.Netdev, "not in this network namespace"))
+		}
+	}
+	if f.Kind == rail.TCP {
+		out.What = fmt.Sprintf("no RoCE port has an address that a router forwards: %s", finding.Some(bare))
+		return out.Breaking("NCCL would take them and its first transfer would fail; the job uses TCP instead").
+			Do("%s\nif they are not for jobs: --skip rdma.gid", fixFor(in, verbs.NotHere, fabric.HCA{}))
+	}
+	out.What = fmt.Sprintf("%s without an IP address that a router forwards, next to %s with one: %s",
+		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
+	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
+		"would fail (\"error 12\")").
+		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
+}
