@@ -182,12 +182,65 @@ func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 			Breaking("peers reach it only if a device forwards it to this node (NAT, a virtual address)").
 			Do("launch --addr ADDRESS …   # one of this node's own addresses, unless it is forwarded")
 	}
+	if i.Kind == "loopback" {
+		return finding.Warnf("%s is on %s, which NCCL and Gloo leave out", a, i.Name).
+			See(i.Name, "%v", i.Addrs).
+			Breaking("NCCL waits for the others at a link-local address, or at 127.0.0.1 where %s is named", i.Name).
+			Do("ip link add dummy0 type dummy; ip link set dummy0 up; ip address del %[1]s/%[2]d dev %[3]s; "+
+				"ip address add %[1]s/%[2]d dev dummy0\n"+
+				"NCCL_SOCKET_IFNAME==dummy0 GLOO_SOCKET_IFNAME=dummy0   # on each node; routes to the address remain",
+				a, a.BitLen(), i.Name)
+	}
+	if f, bad := dockerBridge(in, a, i); bad {
+		return f
+	}
 	if in.Node.RuntimeBridge(i) {
 		return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
 			Breaking("peers on other machines do not reach it").
 			Do("launch --addr ADDRESS …   # an address of the network between the nodes")
 	}
+	if f, bad := sharedNetwork(in, a, i); bad {
+		return f
+	}
 	return finding.Passf("%s on %s", a, i.Name)
+}
+
+// sharedNetwork finds another card in the network of this node's address, where the data goes over TCP: Linux
+// sends to a network by one interface, whatever address a socket has.
+func sharedNetwork(in preflight.Input, a netip.Addr, i fabric.Interface) (finding.Finding, bool) {
+	names := in.Node.Neighbors(i)
+	rdma := slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
+		return slices.ContainsFunc(h.Ports, fabric.Port.Active)
+	}) || slices.ContainsFunc(in.Node.PCI, func(p fabric.PCI) bool { return p.Vendor == fabric.VendorCray })
+	if len(names) == 0 || rdma {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("%s on %s and %s are in one network", a, i.Name, strings.Join(names, ", "))
+	for _, n := range append([]string{i.Name}, names...) {
+		o, _ := in.Node.Interface(n)
+		f = f.See(n, "%v, %d Mb/s", o.Addrs, o.Speed)
+	}
+	return f.Breaking("this node sends to its peers by one of them only, perhaps the slower, whatever a variable names").
+		Do("ip route get PEER   # shows which\ngive them different networks, or the faster one the lower metric\n" +
+			"if rules choose by address (ip rule): --skip addr.usable"), true
+}
+
+// dockerBridge finds a container's address in docker's default network (bip in dockerd's configuration), which
+// leads to this machine's own containers only. Where the store is in it, too, all nodes are such containers.
+func dockerBridge(in preflight.Input, a netip.Addr, i fabric.Interface) (finding.Finding, bool) {
+	bridge := netip.MustParsePrefix("172.17.0.0/16")
+	near := slices.ContainsFunc(endpoints(in.Job.Store.V), func(e endpoint) bool {
+		s, err := netip.ParseAddr(e.host)
+		return err == nil && (bridge.Contains(s) || s.IsLoopback())
+	})
+	held := slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a && p.Masked() == bridge })
+	if i.Kind != "veth" || !held || near {
+		return finding.Finding{}, false
+	}
+	return finding.Warnf("%s on %s is an address of docker's own bridge", a, i.Name).
+		See(i.Name, "%v, a veth", i.Addrs).
+		Breaking("no other machine reaches it; calls from here leave by NAT").
+		Do("docker run --network host …"), true
 }
 
 // loopback judges a loopback address. It is right where all nodes share this machine,

@@ -21,11 +21,47 @@ func TestAddrUsable(t *testing.T) {
 		in.Job.Store.V.Host = store
 		return in
 	}
+	on := func(i fabric.Interface, prefix, store string) preflight.Input {
+		p := netip.MustParsePrefix(prefix)
+		in := at(p.Addr().String(), store)
+		i.Addrs, i.Up, i.Running = []netip.Prefix{p}, true, true
+		in.Node.Interfaces = append(in.Node.Interfaces, i)
+		return in
+	}
+	two := func(second string, edit func(*fabric.Node)) preflight.Input {
+		in := on(fabric.Interface{Name: "eno7", Kind: "physical", Speed: 1000}, "192.168.3.12/20", "host0")
+		in.Node.Interfaces = append(in.Node.Interfaces, fabric.Interface{Name: "enp9", Kind: "physical", Up: true,
+			Running: true, Addrs: []netip.Prefix{netip.MustParsePrefix(second)}})
+		edit(&in.Node)
+		return in
+	}
+	same := func(*fabric.Node) {}
+	active := func(n *fabric.Node) {
+		n.HCAs = []fabric.HCA{{Name: "mlx5_0", Ports: []fabric.Port{{Num: 1, State: 4}}}}
+	}
+	cray := func(n *fabric.Node) { n.PCI = []fabric.PCI{{Vendor: fabric.VendorCray}} }
+	cable := fabric.Interface{Name: "eth7", Kind: "veth"}
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input
 		want string
 	}{
+		{"on lo, as routes lead to it", on(fabric.Interface{Name: "lo", Kind: "loopback"}, "10.79.4.11/32", "host0"),
+			"warn 10.79.4.11 is on lo, which NCCL and Gloo leave out"},
+		{"the same by IPv6", on(fabric.Interface{Name: "lo", Kind: "loopback"}, "2001:db8::7/128", "host0"), "warn on lo"},
+		{"on a dummy interface", on(fabric.Interface{Name: "dummy0", Kind: "virtual"}, "10.79.4.11/32", "host0"),
+			"ok dummy0"},
+		{"docker's bridge, from inside", on(cable, "172.17.0.2/16", "10.0.0.9"), "warn an address of docker's own bridge"},
+		{"the same by name", on(cable, "172.17.0.9/16", "host0"), "warn an address of docker's own bridge"},
+		{"the store is a container here", on(cable, "172.17.0.2/16", "172.17.0.3"), "ok 172.17.0.2 on eth7"},
+		{"a pod's address", on(cable, "172.17.3.2/24", "host0"), "ok 172.17.3.2 on eth7"},
+		{"a network of that number", on(fabric.Interface{Name: "eno7", Kind: "physical"}, "172.17.0.2/16", "host0"),
+			"ok 172.17.0.2 on eno7"},
+		{"two cards in one network", two("192.168.5.13/20", same), "warn 192.168.3.12 on eno7 and enp9 are in one network"},
+		{"two cards, one network in the other", two("192.168.3.200/25", same), "warn are in one network"},
+		{"two cards in two networks", two("192.168.77.13/20", same), "ok 192.168.3.12 on eno7"},
+		{"two cards in one network and RDMA", two("192.168.5.13/20", active), "ok 192.168.3.12 on eno7"},
+		{"links of Slingshot in one network", two("192.168.5.13/20", cray), "ok 192.168.3.12 on eno7"},
 		{"on the network", at("10.0.0.5", "host0"), "ok 10.0.0.5 on eth0"},
 		{"IPv4-mapped", at("::ffff:10.0.0.5", "host0"), "ok 10.0.0.5 on eth0"},
 		{"loopback, store too", at("127.0.0.1", "127.0.0.1"), "ok all nodes are on this machine"},
