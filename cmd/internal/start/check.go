@@ -32,6 +32,9 @@ import (
 // check fills in the verdicts about this node. A failed check is no error here.
 func (s *Start) check(ctx context.Context) error {
 	in := s.checkInput()
+	if s.Machine != nil && s.Job.Several() {
+		in.Addr, _ = s.recordedAddr() // an address that is no node's: unknown
+	}
 	if s.Job.Several() && !s.Opt.DryRun && !ofAPod(s.Job) {
 		place, err := s.find(ctx, firstLook)
 		_, late := errors.AsType[*storeaddr.NameError](err)
