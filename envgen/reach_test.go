@@ -34,7 +34,7 @@ func TestRoCEWithoutAUsableEntryIsNotGivenToNCCL(t *testing.T) {
 	for name, tt := range map[string]struct{ text, want string }{
 		"empty":         {card(" slots=16\n"), "NCCL_NET=Socket"},
 		"unread":        {card("\n"), ""},
-		"link-local":    {card("\n        gid 0 fe80::1 v1\n        gid 1 fe80::1 v2\n"), ""}, // and no index of it
+		"link-local":    {card("\n        gid 0 fe80::1 v1\n        gid 1 fe80::1 v2\n"), ""}, // and no index either
 		"another pod's": {card("\n        gid 0 ::ffff:10.9.0.3 v2 net1\n"), "NCCL_NET=Socket"},
 	} {
 		got := brief(Make(described(t, "10.244.1.7", tt.text)))
@@ -45,7 +45,7 @@ func TestRoCEWithoutAUsableEntryIsNotGivenToNCCL(t *testing.T) {
 }
 
 // A service network may lead to the peers: NCCL's data belongs on the links, with or without the plugin.
-func TestSlingshotIsUsedWhereTheNodesMeetElsewhere(t *testing.T) {
+func TestSlingshotIsUsedWhereAnotherNetworkLeadsToTheNodes(t *testing.T) {
 	links := func(third string) string {
 		return "route nmn0 10.100.8.7\n" + oneGPU + "pci0000:20\n" +
 			"  0000:21:00.0 17db:0501 0200 cxi_core\n    net hsn0 speed=200000 addr=172.28.0.7/16\n" +

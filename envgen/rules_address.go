@@ -83,7 +83,7 @@ func ncclAgrees(v *view, value string) bool {
 	return ok && ncclWrong(v, ncclWith(v, value), v.entry(via)) == ""
 }
 
-// entry returns the interface at which NCCL should wait for the others: on Slingshot a link of it, also where
+// entry returns the interface at which NCCL should wait for the others: on Slingshot one of its links, also where
 // the nodes reach each other over a slower network, as of a service node.
 func (v *view) entry(via fabric.Interface) fabric.Interface {
 	if v.fab.Kind != rail.Slingshot || v.World.Home || v.onRail(via) {

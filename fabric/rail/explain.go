@@ -116,7 +116,7 @@ func (v *view) without(d decision) (Kind, string, bool) {
 	}
 	switch {
 	case len(d.dark) > 0:
-		return TCP, fmt.Sprintf("%d x Slingshot (Cassini), none with a link", len(d.dark)), true
+		return TCP, fmt.Sprintf("%d x Slingshot (Cassini), all without a link", len(d.dark)), true
 	case unusable > 0:
 		first := slices.MinFunc(slices.Collect(maps.Values(d.unable)), func(a, b NIC) int {
 			return cmp.Or(cmp.Compare(a.Role, b.Role), natural(a.Name, b.Name)) // unusable is before virtual

@@ -76,8 +76,8 @@ func (v *view) plain(nics []NIC) (rails []candidate, doubt string) {
 	return []candidate{overTCP(best)}, doubt
 }
 
-// slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA. One whose
-// interface has no carrier is none; an interface of another network namespace does not show it.
+// slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA. One without
+// carrier is no rail. Where the interface is in another network namespace, the carrier is unknown.
 func (d *decision) slingshot(v *view, able []candidate) {
 	for _, p := range v.node.PCI {
 		if p.Vendor == fabric.VendorCray && p.Device == Cassini && !p.VF {

@@ -88,7 +88,7 @@ func (v *view) manages(h fabric.HCA) bool {
 }
 
 // homeless returns why no packet could reach an HCA with a link, or "": no RoCE port has a GID that a peer can
-// use. It is "" if a table could not be read. An empty table is that of a port whose interface is in another
+// use. It is "" if a table could not be read. Where a table is empty, the interface is in another
 // network namespace: the kernel makes a link-local entry for each interface that is up
 // (drivers/infiniband/core/roce_gid_mgmt.c). NCCL takes such a port, and its first transfer fails.
 func (v *view) homeless(h fabric.HCA) string {
@@ -101,7 +101,7 @@ func (v *view) homeless(h fabric.HCA) string {
 		case len(p.GIDs) == 0 && p.GIDSlots > 0:
 			why = "its GID table is empty: its interface has no address, or is in another network namespace"
 		case v.byRoute() && len(p.GIDs) > 0 && !slices.ContainsFunc(p.GIDs, beyond):
-			why = "it has only link-local GIDs, and this node's address is on a loopback interface: routers forward none"
+			why = "it has only link-local GIDs, and this node's address is on a loopback interface: no router forwards them"
 		default:
 			return ""
 		}
