@@ -168,7 +168,7 @@ func (l *life) act(a action) (err error) {
 		l.control, err = l.way.changes(a.Rev)
 	case protocol.WatchJob:
 		if l.job = nil; a.Rev > 0 {
-			l.job = s.since(l.ctx, l.surveyed, a.Rev)
+			l.job, l.surveyed = since(l.ctx, l.surveyed, a.Rev), nil
 		}
 	case protocol.Revoke:
 		_, _ = s.cli.Revoke(timeout(l.ctx), clientv3.LeaseID(a.Lease))

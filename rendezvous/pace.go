@@ -47,7 +47,7 @@ func (p paced) NextBackOff() time.Duration {
 }
 
 // retries returns an exponential backoff with full jitter (0 to twice the interval)
-// that only ctx ends: nodes that start at once come a few milliseconds before the store. The default of the library
+// that only ctx ends: nodes that start at once may be there some milliseconds before the store. The default of the library
 // gives up silently after 15 minutes.
 func retries(nodes int) backoff.BackOff {
 	return paced{backoff.NewExponentialBackOff(

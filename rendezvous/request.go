@@ -101,7 +101,7 @@ func (s *Session) after(ctx context.Context, key string, rev int64, opts ...clie
 }
 
 // since returns what follows rev of a watch that began before it.
-func (s *Session) since(ctx context.Context, w clientv3.WatchChan, rev int64) clientv3.WatchChan {
+func since(ctx context.Context, w clientv3.WatchChan, rev int64) clientv3.WatchChan {
 	out := make(chan clientv3.WatchResponse)
 	go func() {
 		defer close(out)

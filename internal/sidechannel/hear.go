@@ -30,7 +30,7 @@ func (s *Listener) hear(c net.Conn) bool {
 	if _, err := io.ReadFull(c, port[:]); err != nil {
 		return true
 	}
-	if !s.awaitShow() {
+	if !s.awaitShow(c) {
 		return true
 	}
 	ear := s.ear.Load()
@@ -40,21 +40,25 @@ func (s *Listener) hear(c net.Conn) bool {
 	return err == nil
 }
 
-// awaitShow waits for Show, as long as a call may last. It returns false where that does not happen, or too many wait.
-func (s *Listener) awaitShow() bool {
+// awaitShow waits for Show, as long as the call lasts. It returns false where the caller hangs up, or too many wait.
+func (s *Listener) awaitShow(c net.Conn) bool {
 	select {
 	case s.early <- struct{}{}:
 	default:
 		return s.ear.Load() != nil
 	}
 	defer func() { <-s.early }()
+	over := make(chan struct{})
+	go func() {
+		_, _ = c.Read(make([]byte, 1)) // nothing follows the question; c has a deadline
+		close(over)
+	}()
 	select {
 	case <-s.shown:
 		return true
-	case <-time.After(callBudget):
-	case <-s.ctx.Done():
+	case <-over:
+		return false
 	}
-	return false
 }
 
 // Hear asks a listener with a given ID how programs of its node listen on a TCP port (errors: CauseOf). No connection
