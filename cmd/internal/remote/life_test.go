@@ -1,7 +1,10 @@
 package remote
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,8 +15,8 @@ import (
 
 // The network of a head is lost: nothing ends the connection, and nothing more arrives.
 func TestAShellEndsWhoseInputIsSilent(t *testing.T) {
-	for _, shell := range []string{"sh", "bash"} {
-		s, err := Open(t.Context(), agent(t, `exec `+shell+` -c "$2"`), "h1")
+	for _, shell := range shells(t) {
+		s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,26 +63,67 @@ func TestAShellEndsWhoseInputIsSilent(t *testing.T) {
 
 // A shell that has made nothing has no guard, and one that is fed waits longer.
 func TestAGuardIsStartedOnceItIsNeeded(t *testing.T) {
-	s, err := Open(t.Context(), Agent{}, "")
-	if err != nil {
-		t.Fatal(err)
+	for _, shell := range shells(t) {
+		s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Do("echo x$launch_guard"); err != nil || strings.Join(got, "") != "x" {
+			t.Errorf("%s: %q, %v", shell, got, err)
+		}
+		if _, err := s.Do(AtEnd + "=: launch_pause=0.2 launch_pauses=4"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Feed("cat >/dev/null; sleep 2", []byte("x")); err != nil {
+			t.Errorf("%s: while it was fed: %v", shell, err)
+		}
+		first, err := s.Do("echo $launch_guard")
+		if err != nil || len(first) != 1 || first[0] == "" {
+			t.Fatalf("%s: %q, %v", shell, first, err)
+		}
+		if again, err := s.Do("echo $launch_guard"); err != nil || again[0] != first[0] {
+			t.Errorf("%s: a new guard: %q, %q, %v", shell, first, again, err)
+		}
+		s.Close()
 	}
-	defer s.Close()
-	if got, err := s.Do("echo x$launch_guard"); err != nil || strings.Join(got, "") != "x" {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := s.Do(AtEnd + "=: launch_pause=0.5 launch_pauses=4"); err != nil {
-		t.Fatal(err)
-	}
-	first, err := s.Do("echo $launch_guard")
-	if err != nil || len(first) != 1 || first[0] == "" {
-		t.Fatalf("%q, %v", first, err)
-	}
-	time.Sleep(time.Second) // it ignores what it hears before it has its traps
-	if err := s.Feed("cat >/dev/null; sleep 3", []byte("x")); err != nil {
-		t.Errorf("while it was fed: %v", err)
-	}
-	if again, err := s.Do("echo $launch_guard"); err != nil || again[0] != first[0] {
-		t.Errorf("a new guard: %q, %q, %v", first, again, err)
+}
+
+// Without its shell a guard does the work soon, and ends no process that has the number of another one by now.
+func TestAGuardOutlivesItsShell(t *testing.T) {
+	for _, shell := range shells(t) {
+		s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := exec.Command("sleep", "60")
+		if err := other.Start(); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		if _, err := s.Do(fmt.Sprintf("cd %s; : >left; launch_pause=0.2 %s='rm left' launch_run=%d launch_known=%[3]d "+
+			"launch_born=1", Quote(dir), AtEnd, other.Process.Pid)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Do("[ -n \"$launch_guard\" ]"); err != nil { // the line after the first one has started it
+			t.Fatal(err)
+		}
+		s.End()
+		s.Close()
+		for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(dir, "left")); err != nil {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: the file is still there", shell)
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+		if err := other.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		var ended *exec.ExitError
+		if err := other.Wait(); !errors.As(err, &ended) || ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+			t.Errorf("%s: the other process ended with %v", shell, err)
+		}
 	}
 }

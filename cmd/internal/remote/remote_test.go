@@ -1,9 +1,11 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +25,17 @@ func agent(t *testing.T, script string) Agent {
 		t.Fatal(err)
 	}
 	return Agent{Argv: []string{file}}
+}
+
+// shells are the shells of this machine that a host may have as /bin/sh.
+func shells(t *testing.T) (out []string) {
+	t.Helper()
+	for _, shell := range []string{"dash", "bash", "bash --posix", "busybox sh"} {
+		if _, err := exec.LookPath(strings.Fields(shell)[0]); err == nil {
+			out = append(out, shell)
+		}
+	}
+	return out
 }
 
 func TestASessionRunsScriptsInOneShell(t *testing.T) {
@@ -52,8 +65,8 @@ func TestASessionRunsScriptsInOneShell(t *testing.T) {
 
 // A head that is killed leaves the shells without input, in the middle of a command.
 func TestARunEndsWithTheInputOfTheShell(t *testing.T) {
-	for _, shell := range []string{"sh", "bash"} {
-		s, err := Open(t.Context(), agent(t, `exec `+shell+` -c "$2"`), "h1")
+	for _, shell := range shells(t) {
+		s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,8 +131,8 @@ func TestAnAgentThatFailsSaysWhy(t *testing.T) {
 }
 
 func TestAShellReadsAnInputAndGoesOn(t *testing.T) {
-	for name, shell := range map[string]string{"sh": "sh", "bash": "bash"} {
-		s, err := Open(t.Context(), agent(t, `exec `+shell+` -c "$2"`), "h1")
+	for _, name := range shells(t) {
+		s, err := Open(t.Context(), agent(t, `exec `+name+` -s`), "h1")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +141,7 @@ func TestAShellReadsAnInputAndGoesOn(t *testing.T) {
 		if err := s.Feed("cat >"+Quote(to), input); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if got, _ := os.ReadFile(to); !slices.Equal(got, input) {
+		if got, _ := os.ReadFile(to); !bytes.Equal(got, input) {
 			t.Errorf("%s: %d of %d bytes", name, len(got), len(input))
 		}
 		if got, err := s.Do("echo x"); err != nil || !slices.Equal(got, []string{"x"}) {

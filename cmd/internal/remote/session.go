@@ -111,9 +111,11 @@ func (s *Session) Feed(command string, input []byte) error {
 	// A dd that does not know the flag has read nothing.
 	take := fmt.Sprintf("{ dd bs=%d count=%d iflag=fullblock 2>/dev/null && head -c %d || head -c %d; }", block,
 		len(input)/block, len(input)%block, len(input))
+	// One compound command: bash runs a line before it reads the next one, which would then be part of the input.
 	// After a failure the shell ends, so that what remains of the input does not become a command.
-	printed, err := s.tell(fmt.Sprintf(longLine+"{ printf '%%s\\n' %[1]s; %[2]s | { %[3]s; } 2>&1; } || exit\n"+
-		"printf '\\n%%s\\n' %[1]s\n"+lifeLine, s.mark, take, command), input)
+	printed, err := s.tell(fmt.Sprintf("{ launch_long=%[4]d\n"+lifeLine+
+		"{ printf '%%s\\n' %[1]s; %[2]s | { %[3]s; } 2>&1; } || exit\n"+
+		"launch_long=\n"+lifeLine+"printf '\\n%%s\\n' %[1]s\n}\n", s.mark, take, command, long), input)
 	if f, ok := errors.AsType[*Failed](err); ok && last(f.Words) == "" {
 		f.Words = strings.Join(printed, "\n")
 	}
