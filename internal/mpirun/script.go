@@ -25,12 +25,12 @@ func (run Run) Script(a Ask) string {
 	add := func(format string, v ...any) { fmt.Fprintf(&b, format+"\n", v...) }
 	add("%s", preamble)
 	if len(a.Calls) > 0 {
-		add("LAUNCH_CALL=%s; export LAUNCH_CALL", quote(a.Token))
+		add("launch_calls= LAUNCH_CALL=%s; export LAUNCH_CALL", quote(a.Token))
 		if a.Name != "" {
-			add("launch_call %s %d &", quote(a.Name), a.Calls[0].Port())
+			add("launch_call %s %d & launch_calls=$!", quote(a.Name), a.Calls[0].Port())
 		}
 		for _, c := range a.Calls {
-			add("launch_call %s %d &", quote(c.Addr().String()), c.Port())
+			add(`launch_call %s %d & launch_calls="$launch_calls $!"`, quote(c.Addr().String()), c.Port())
 		}
 	}
 	if run.Per != nil && run.Per.Of != "node" {
@@ -63,7 +63,7 @@ func (run Run) Script(a Ask) string {
 		add("launch_script %s", quote(p))
 	}
 	if len(a.Calls) > 0 {
-		add("wait")
+		add("wait $launch_calls") // a bare wait would wait for all that the shell has in the background
 	}
 	// More than a packet, in one write: where long packets from the host get lost, the rest arrives without it.
 	add("x=xxxxxxxxxx; x=$x$x$x$x; x=$x$x$x$x$x$x$x$x$x$x; say long $x$x$x$x$x$x$x$x$x$x")
