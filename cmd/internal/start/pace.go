@@ -44,6 +44,9 @@ type pace struct {
 // newPace begins to measure how busy this machine is, until stop is called.
 func newPace(files fs.FS) *pace {
 	p := &pace{began: time.Now()}
+	if !allProcessors(files, runtime.NumCPU()) {
+		files = nil
+	}
 	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -73,6 +76,25 @@ func waiting(want, processors int, took time.Duration) (waited time.Duration) {
 		waited = max(waited, took-took*time.Duration(processors)/time.Duration(want))
 	}
 	return waited
+}
+
+// allProcessors reports whether this process may use all processors of its machine: /proc/loadavg is of the machine.
+func allProcessors(files fs.FS, usable int) bool {
+	if files == nil {
+		return false
+	}
+	text, err := fs.ReadFile(files, "sys/devices/system/cpu/online")
+	online := 0
+	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
+		first, last, several := strings.Cut(part, "-")
+		from, _ := strconv.Atoi(first)
+		to := from
+		if several {
+			to, _ = strconv.Atoi(last)
+		}
+		online += to - from + 1
+	}
+	return err == nil && online == usable
 }
 
 // runnable returns how many processes of this machine want to run, without this one; 0: not known (proc_loadavg(5)).
@@ -154,20 +176,22 @@ func (s *Start) askAgain(ctx context.Context, p *pace, a *asked, one func(p *pac
 	defer again.stop()
 	again.connect = busyConnect
 	var own time.Duration
-	remote.Each(len(late)+1, askAtOnce, func(k int) {
-		if k == len(late) { // this host, to see whether the time is lost here
-			if session, _ := askHost(ctx, again, remote.Agent{}, "", s.Mpirun.Script(mpirun.Ask{})); session != nil {
-				session.Close()
-			}
-			own = time.Since(again.began)
-			return
+	var self sync.WaitGroup
+	self.Go(func() { // this host, to see whether the time is lost here
+		session, _ := askHost(ctx, again, remote.Agent{}, "", s.Mpirun.Script(mpirun.Ask{}))
+		own = time.Since(again.began)
+		if session != nil {
+			session.Close()
 		}
+	})
+	remote.Each(len(late), askAtOnce, func(k int) {
 		i := late[k]
 		if a.sessions[i] != nil {
 			a.sessions[i].Close()
 		}
 		one(again, i)
 	})
+	self.Wait()
 	for _, i := range late {
 		if tooLate(a.answers[i]) && own > ownLate {
 			a.answers[i].Busy = fmt.Sprintf("its own shell took %s, and in %s its processes waited %s for a processor",

@@ -1,6 +1,8 @@
 package start
 
 import (
+	"fmt"
+	"runtime"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -31,8 +33,39 @@ func TestABusyHeadGivesItsHostsMoreTime(t *testing.T) {
 			t.Errorf("%s: %s, overloaded %v; want %s", tc.name, got, p.overloaded(), tc.want)
 		}
 	}
-	p := newPace(nil)
-	p.stop()
+}
+
+func TestWhetherAProcessMayUseAllProcessors(t *testing.T) {
+	for _, tc := range []struct {
+		online string
+		usable int
+		want   bool
+	}{
+		{"0-127\n", 128, true}, {"0-127\n", 1, false}, {"0\n", 1, true}, {"0-3,8-11,16\n", 9, true}, {"", 4, false},
+	} {
+		files := fstest.MapFS{"sys/devices/system/cpu/online": {Data: []byte(tc.online)}}
+		if got := allProcessors(files, tc.usable); got != tc.want {
+			t.Errorf("%q, %d: %v", tc.online, tc.usable, got)
+		}
+	}
+	if allProcessors(fstest.MapFS{}, 1) || allProcessors(nil, 1) {
+		t.Error("without the file")
+	}
+}
+
+// The processes of the machine count only where this one may use all processors.
+func TestAPaceSeesABusyMachine(t *testing.T) {
+	n := runtime.NumCPU()
+	for online, want := range map[int]bool{n: true, n + 1: false} {
+		files := fstest.MapFS{"proc/loadavg": {Data: fmt.Appendf(nil, "9 9 9 %d/90000 1", 1000*n)},
+			"sys/devices/system/cpu/online": {Data: fmt.Appendf(nil, "0-%d\n", online-1)}}
+		p := newPace(files)
+		time.Sleep(3 * beat)
+		p.stop()
+		if got := p.overloaded(); got != want {
+			t.Errorf("%d online, %d usable: overloaded %v, it waited %s", online, n, got, p.busy())
+		}
+	}
 }
 
 func TestForHowLongAProcessWaits(t *testing.T) {
