@@ -35,19 +35,28 @@ func (j *judge) line() {
 	}
 }
 
-// slots returns how many slots the hosts have; ok: it is known of each. One without a number has at most as many as its
-// shell has processors.
+// slots returns how many slots the hosts have; ok: it is known of each.
 func (j *judge) slots() (n int, ok bool) {
 	run := j.Run
 	run.Hosts = slices.Clone(run.Hosts)
 	for i, h := range run.Hosts {
-		for _, a := range j.Answers {
-			if h.Slots == 0 && a.Name == h.Name && a.Whole {
-				run.Hosts[i].Slots = a.Facts.Cores
-			}
-		}
+		run.Hosts[i].Slots = j.slotsOf(h)
 	}
 	return run.Slots()
+}
+
+// slotsOf returns how many slots a host has; 0: not known. One without a number has at most as many as its shell has
+// processors.
+func (j *judge) slotsOf(h mpirun.Host) int { return cmp.Or(h.Slots, j.facts(h).Cores) }
+
+// facts returns what a host has answered, if it has answered all.
+func (j *judge) facts(h mpirun.Host) mpirun.Facts {
+	for _, a := range j.Answers {
+		if a.Name == h.Name && a.Whole {
+			return a.Facts
+		}
+	}
+	return mpirun.Facts{}
 }
 
 // loginRule is what an agent's last words mean.
@@ -120,7 +129,7 @@ func (j *judge) reached(a Answer) bool {
 		return false
 	}
 	if a.Busy != "" {
-		j.add("mpi.shell", a.Name, finding.Warnf("it has not answered in time, and this host is too busy to say why: %s",
+		j.add("mpi.shell", a.Name, finding.Warnf("it answered late, and so did this busy host: %s",
 			a.Busy).
 			Breaking("mpirun waits for it, unless it is only late").
 			Do("%s %s true   # how long does it take?\ntop   # on this host: what uses its processors?", agent, a.Target()))

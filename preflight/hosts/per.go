@@ -13,30 +13,16 @@ func (j *judge) per() (done bool) {
 	if p == nil {
 		return false
 	}
-	facts := func(h mpirun.Host) mpirun.Facts {
-		for _, a := range j.Answers {
-			if a.Name == h.Name && a.Whole {
-				return a.Facts
-			}
-		}
-		return mpirun.Facts{}
-	}
 	parts := func(h mpirun.Host) int {
 		switch p.Of {
 		case "package":
-			return facts(h).Packages
+			return j.facts(h).Packages
 		case "numa":
-			return facts(h).NUMA
+			return j.facts(h).NUMA
 		}
 		return 1
 	}
-	slots := func(h mpirun.Host) int {
-		if h.Slots > 0 {
-			return h.Slots
-		}
-		return facts(h).Cores
-	}
-	why := Crowded(j.Run, j.MPI, parts, slots)
+	why := Crowded(j.Run, j.MPI, parts, j.slotsOf)
 	if why == "" {
 		return false
 	}

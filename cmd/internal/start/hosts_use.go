@@ -167,7 +167,11 @@ func (s *Start) dropUnfit() error {
 		return exit.Errorf(exit.Unfit, "%s unfit: %s; --drop-unfit cannot leave %s out: %s",
 			finding.Count(len(s.unfitHosts), "host"), who, who, why).Do("fix the failures above, then start again")
 	}
-	one, has := func(mpirun.Host) int { return 1 }, func(h mpirun.Host) int { return h.Slots }
+	crowded := ""
+	if run.Per != nil && run.Per.Of == "node" {
+		crowded = hosts.Crowded(run, s.Job.MPI, func(mpirun.Host) int { return 1 },
+			func(h mpirun.Host) int { return h.Slots })
+	}
 	switch {
 	case len(run.Hosts) == 0:
 		return refuse("no host is left")
@@ -177,8 +181,8 @@ func (s *Start) dropUnfit() error {
 		return h.Slots != run.Hosts[0].Slots
 	}):
 		return refuse("it takes numbers of processes from -machinefile alone")
-	case run.Per != nil && run.Per.Of == "node" && hosts.Crowded(run, s.Job.MPI, one, has) != "":
-		return refuse(hosts.Crowded(run, s.Job.MPI, one, has))
+	case crowded != "":
+		return refuse(crowded)
 	case run.Strict && run.NP > slots:
 		return refuse(fmt.Sprintf("%d processes, and the others have %s", run.NP, finding.Count(slots, "slot")))
 	}
