@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,19 +18,18 @@ type Naming struct {
 	Do    string    `json:"do,omitempty"`
 }
 
-// ShowNaming answers launch doctor of this node, until stop is called.
-func ShowNaming(ctx context.Context, n Naming) (stop func()) {
+// ShowNaming answers launch doctor of this node with what n has, until stop is called.
+func ShowNaming(ctx context.Context, n *atomic.Pointer[Naming]) (stop func()) {
 	l, err := net.ListenUnix("unix", socketOf(os.Getpid()))
 	if err != nil {
 		return func() {} // launch doctor then says less
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		answerUser(ctx, l, &wg, func(c net.Conn) { tell(c, nil, News{Naming: &n}) })
+		answerUser(context.WithoutCancel(ctx), l, &wg, func(c net.Conn) { tell(c, nil, News{Naming: n.Load()}) })
 	})
 	return func() {
-		cancel()
+		_ = l.Close() // the first Close waits until the address is free again
 		wg.Wait()
 	}
 }

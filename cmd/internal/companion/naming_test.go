@@ -2,13 +2,20 @@ package companion
 
 import (
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 )
 
 func TestLaunchAnswersWhatNameItWaitsFor(t *testing.T) {
 	since := time.Now().Truncate(time.Second)
-	stop := ShowNaming(t.Context(), Naming{Host: "train-0.train", Why: "no such host", Since: since, Do: "kubectl"})
+	var now atomic.Pointer[Naming]
+	for range 100 { // the address is free again after each end
+		now.Store(&Naming{Host: "other"})
+		ShowNaming(t.Context(), &now)()
+	}
+	stop := ShowNaming(t.Context(), &now)
+	now.Store(&Naming{Host: "train-0.train", Why: "no such host", Since: since, Do: "kubectl"})
 	_, news := asked(t, os.Getpid())
 	if len(news) != 1 || news[0].Naming == nil {
 		t.Fatalf("%+v", news)

@@ -3,6 +3,7 @@ package start
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/storeaddr"
@@ -10,6 +11,7 @@ import (
 
 // nameWait answers launch doctor while the store's name does not resolve. Its zero value is ready.
 type nameWait struct {
+	now  atomic.Pointer[companion.Naming]
 	mu   sync.Mutex
 	over bool
 	stop func() // nil: nothing is shown
@@ -19,11 +21,9 @@ type nameWait struct {
 func (w *nameWait) show(ctx context.Context, n companion.Naming) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stop != nil {
-		w.stop()
-	}
-	if w.stop = nil; !w.over {
-		w.stop = companion.ShowNaming(ctx, n)
+	w.now.Store(&n)
+	if w.stop == nil && !w.over {
+		w.stop = companion.ShowNaming(ctx, &w.now)
 	}
 }
 
@@ -31,10 +31,10 @@ func (w *nameWait) show(ctx context.Context, n companion.Naming) {
 func (w *nameWait) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.over = true; w.stop != nil {
+	if w.stop != nil {
 		w.stop()
 	}
-	w.stop = nil
+	w.over, w.stop = true, nil
 }
 
 // nameFix is what to look at where a name does not resolve.
