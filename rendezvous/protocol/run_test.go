@@ -10,7 +10,7 @@ func TestAFailureSaysWhichSignalItWas(t *testing.T) {
 		200: "failed: its command ended with 200",
 		129: "was ended by SIGHUP (its terminal was closed): status 129",
 		130: "was ended by SIGINT (Ctrl-C, or kill -INT): status 130",
-		143: "was ended by SIGTERM (kill, kubectl delete, or a scheduler): status 143",
+		143: "was ended by SIGTERM (kill, kubectl delete, a scheduler, or launch --fail-fast there): status 143",
 	} {
 		if got := failure(status); got != want {
 			t.Errorf("%d: %q, want %q", status, got, want)

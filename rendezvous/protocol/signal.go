@@ -12,7 +12,7 @@ func Ender(status int) string {
 	case syscall.SIGINT:
 		return "SIGINT (Ctrl-C, or kill -INT)"
 	case syscall.SIGTERM:
-		return "SIGTERM (kill, kubectl delete, or a scheduler)"
+		return "SIGTERM (kill, kubectl delete, a scheduler, or launch --fail-fast there)"
 	case syscall.SIGHUP:
 		return "SIGHUP (its terminal was closed)"
 	}

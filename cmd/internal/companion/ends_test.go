@@ -89,7 +89,7 @@ func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 		}
 	}
 	if got := (rankEnd{Rank: 3, Node: "host1", Status: 143}).String(); !strings.HasPrefix(got,
-		"rank 3 on host1 was ended by SIGTERM (kill, kubectl delete, or a scheduler) at ") {
+		"rank 3 on host1 was ended by SIGTERM (kill, kubectl delete, a scheduler, or launch --fail-fast there) at ") {
 		t.Error(got)
 	}
 }

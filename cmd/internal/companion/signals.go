@@ -21,7 +21,7 @@ func meaning(status int) string {
 // meaningOf returns the meaning of the status that a text of the rendezvous has, or what to do about a signal.
 func meaningOf(text string) string {
 	if strings.Contains(text, "was ended by ") {
-		return "if that was meant, end the command on this node, too (--fail-fast does that); else start again on all nodes"
+		return "if that was meant, end the command on this node, too; else start again on all nodes"
 	}
 	for _, s := range []syscall.Signal{syscall.SIGBUS, syscall.SIGILL} {
 		if strings.Contains(text, "ended with "+rendezvous.StatusText(128+int(s))) {
