@@ -28,9 +28,9 @@ func Unreached(ctx context.Context, err error, at job.Store) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unreachedBudget)
 	defer cancel()
 	f := Failure(err, nil)
-	addrs, _ := systemResolver(ctx, at.Host)
+	addrs, unnamed := systemResolver(ctx, at.Host)
 	if a, err := netip.ParseAddr(at.Host); err == nil {
-		addrs = []netip.Addr{a}
+		addrs, unnamed = []netip.Addr{a}, nil
 	}
 	if why := fabric.Stuck(addrs); why != "" {
 		f.What += "; the reason is on this node: " + why
@@ -40,7 +40,7 @@ func Unreached(ctx context.Context, err error, at job.Store) error {
 	if c, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(at.Host, strconv.Itoa(at.Port))); err == nil {
 		c.Close()
 	}
-	what, fix := lostStore(at.Host, len(addrs) > 0, err)
+	what, fix := lostStore(at, unnamed, err)
 	if f.What += what; fix == "" {
 		fix = f.Fix
 	}
@@ -48,16 +48,23 @@ func Unreached(ctx context.Context, err error, at job.Store) error {
 }
 
 // WithoutStore is how the other nodes are asked when the store is lost: it alone has the state of all.
-const WithoutStore = "launch doctor   # on a node of the job: it asks the others without the store, and names the lost"
+const WithoutStore = "launch doctor   # on a node of the job: it asks the others without the store, and names " +
+	"the lost nodes"
 
-// lostStore says what a failed call shows of the host of an embedded store, and what to do; "": what the error says.
-func lostStore(host string, known bool, err error) (what, fix string) {
+// lostStore says what a failed call shows of an embedded store, and what to do; "": what the error says. unnamed is the
+// error of the look-up of the name of its host.
+func lostStore(at job.Store, unnamed, err error) (what, fix string) {
+	host := at.Host
+	dns, _ := errors.AsType[*net.DNSError](unnamed)
 	switch {
-	case !known:
+	case dns != nil && dns.IsNotFound:
 		return "", fmt.Sprintf("getent hosts %s   # on this node: is it spelled right?", host)
+	case unnamed != nil:
+		return fmt.Sprintf("; this node has no address of %s within %s", host, unreachedBudget),
+			fmt.Sprintf("time getent hosts %s   # on this node: does its name server answer?", host)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("; %s answers, and hosts no store: launch has not started there, or has ended, and the store "+
-				"with it", host),
+		return fmt.Sprintf("; nothing listens at %s: launch has not started there, has ended, or uses another port",
+				net.JoinHostPort(host, strconv.Itoa(at.Port))),
 			fmt.Sprintf("look at what launch printed last on %s; other nodes may still run their commands: end them, and "+
 				"start again on all", host)
 	case err != nil:

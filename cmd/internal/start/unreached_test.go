@@ -26,8 +26,8 @@ func TestAStoreThatIsGoneIsNamed(t *testing.T) {
 		at        job.Store
 		says, fix string
 	}{
-		{job.Store{Host: "127.0.0.1", Port: port}, "127.0.0.1 answers, and hosts no store: launch has not started there, " +
-			"or has ended", "look at what launch printed last on 127.0.0.1"},
+		{job.Store{Host: "127.0.0.1", Port: port}, fmt.Sprintf("nothing listens at 127.0.0.1:%d: launch has not started "+
+			"there, has ended", port), "look at what launch printed last on 127.0.0.1"},
 		{job.Store{Host: "no-such-host.invalid", Port: port}, "store unreachable: x", "getent hosts no-such-host.invalid"},
 	} {
 		e, ok := errors.AsType[*exit.Error](Unreached(t.Context(), lost, tc.at))
@@ -36,10 +36,15 @@ func TestAStoreThatIsGoneIsNamed(t *testing.T) {
 			t.Errorf("%s: %v, fix %q; want %q, %q", tc.at.Host, e, e.Fix, tc.says, tc.fix)
 		}
 	}
-	what, fix := lostStore("host0", true, context.DeadlineExceeded)
+	what, fix := lostStore(job.Store{Host: "host0", Port: port}, nil, context.DeadlineExceeded)
 	if !strings.Contains(what, "nothing answers at host0") ||
 		!strings.HasPrefix(fix, "launch status --store host0   # on another node") {
 		t.Errorf("%s; %s", what, fix)
+	}
+	slow := &net.DNSError{Err: "i/o timeout", IsTimeout: true}
+	if what, fix = lostStore(job.Store{Host: "host0"}, slow, slow); !strings.Contains(what, "no address of host0") ||
+		strings.Contains(fix, "spelled") {
+		t.Errorf("a slow name server: %s; %s", what, fix)
 	}
 	if got := Unreached(t.Context(), rendezvous.ErrToken, job.Store{}); !errors.Is(got, rendezvous.ErrToken) {
 		t.Errorf("another error became %v", got)
