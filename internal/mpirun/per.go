@@ -7,9 +7,9 @@ import (
 
 // Per is a line of Open MPI that places a number of processes on each host, or on each part of one.
 type Per struct {
-	N    int    `json:"n"`
-	Of   string `json:"of"`   // node, package, numa
-	Word string `json:"word"` // as it was typed: "--map-by ppr:2:node"
+	N      int    `json:"n"`
+	Of     string `json:"of"`     // node, package, numa
+	Option string `json:"option"` // as it was typed: "--map-by ppr:2:node"
 }
 
 // per returns how many processes each host or part of one gets; nil: the line does not say, or says more than that.
@@ -38,26 +38,26 @@ func (r *reader) per() *Per {
 }
 
 // pattern reads "2:node" with modifiers after it. Those that give a process several processors make another count.
-func pattern(text, word string) *Per {
+func pattern(text, option string) *Per {
 	f := strings.Split(strings.ToLower(text), ":")
 	if len(f) < 2 || strings.Contains(text, ",") || strings.Contains(strings.ToLower(text), "pe=") {
 		return nil
 	}
 	switch f[1] {
 	case "node", "numa":
-		return perOf(f[0], f[1], word)
+		return perOf(f[0], f[1], option)
 	case "socket", "skt", "package":
-		return perOf(f[0], "package", word)
+		return perOf(f[0], "package", option)
 	}
 	return nil
 }
 
-func perOf(n, of, word string) *Per {
+func perOf(n, of, option string) *Per {
 	number, err := strconv.Atoi(n)
 	if err != nil || number < 1 || number > maxPer {
 		return nil
 	}
-	return &Per{N: number, Of: of, Word: word}
+	return &Per{N: number, Of: of, Option: option}
 }
 
 // maxPer bounds a number that is typed.

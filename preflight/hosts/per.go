@@ -27,7 +27,7 @@ func (j *judge) per() (done bool) {
 		return false
 	}
 	j.add("mpi.slots", "", finding.Failf("%s (%s)", why, j.Run.Source).Breaking("mpirun refuses to start").
-		Do("other numbers in -np and %s, more hosts or slots in %s, or the modifier OVERSUBSCRIBE of --map-by", p.Word,
+		Do("other numbers in -np and %s, more hosts or slots in %s, or the modifier OVERSUBSCRIBE of --map-by", p.Option,
 			j.Run.Source))
 	return true
 }
@@ -49,7 +49,7 @@ func Crowded(run mpirun.Run, mpi string, parts, slots func(mpirun.Host) int) str
 		places += n * p.N
 	}
 	if run.NP > places {
-		return fmt.Sprintf("%d processes, but %s places %d on %s", run.NP, p.Word, places,
+		return fmt.Sprintf("%d processes, but %s places %d on %s", run.NP, p.Option, places,
 			finding.Count(len(run.Hosts), "host"))
 	}
 	left := run.NP
@@ -60,7 +60,7 @@ func Crowded(run mpirun.Run, mpi string, parts, slots func(mpirun.Host) int) str
 		n := min(parts(h)*p.N, left)
 		if has := slots(h); run.Strict && n > has {
 			if mpi != "openmpi5" { // Open MPI 5 places the rest on the next host
-				return fmt.Sprintf("%s gets %s by %s, and has %s", h.Name, finding.Plural(n, "process", "processes"), p.Word,
+				return fmt.Sprintf("%s gets %s by %s, and has %s", h.Name, finding.Plural(n, "process", "processes"), p.Option,
 					finding.Count(has, "slot"))
 			}
 			n = has
@@ -68,7 +68,7 @@ func Crowded(run mpirun.Run, mpi string, parts, slots func(mpirun.Host) int) str
 		left -= n
 	}
 	if left > 0 {
-		return fmt.Sprintf("%s and the slots of the hosts leave no room for %s", p.Word,
+		return fmt.Sprintf("%s and the slots of the hosts leave no room for %s", p.Option,
 			finding.Plural(left, "process", "processes"))
 	}
 	return ""

@@ -11,8 +11,8 @@ import (
 // What Open MPI refuses where a line places processes on each host or part: seen with 4.1.8 and 5.0.11, which printed
 // their map and started nothing.
 func TestProcessesOfEachHostAreCounted(t *testing.T) {
-	node := func(n int) *mpirun.Per { return &mpirun.Per{N: n, Of: "node", Word: "--map-by ppr:N:node"} }
-	two := func(n int) *mpirun.Per { return &mpirun.Per{N: n, Of: "package", Word: "--map-by ppr:N:package"} }
+	node := func(n int) *mpirun.Per { return &mpirun.Per{N: n, Of: "node", Option: "--map-by ppr:N:node"} }
+	two := func(n int) *mpirun.Per { return &mpirun.Per{N: n, Of: "package", Option: "--map-by ppr:N:package"} }
 	for _, tc := range []struct {
 		np, a, b   int // processes, and the slots of two hosts
 		per        *mpirun.Per
@@ -48,7 +48,7 @@ func TestProcessesOfEachHostAreCounted(t *testing.T) {
 // Without the number of packages the slots of all hosts are what counts.
 func TestPartsThatAreNotKnown(t *testing.T) {
 	in := healthy()
-	in.Run.Per = &mpirun.Per{N: 1, Of: "package", Word: "-npersocket 1"}
+	in.Run.Per = &mpirun.Per{N: 1, Of: "package", Option: "-npersocket 1"}
 	if f := Judge(in).Report.Failed(); len(f) != 0 {
 		t.Errorf("%+v", f)
 	}
