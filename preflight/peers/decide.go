@@ -240,7 +240,7 @@ func oneScript(posts []Post) bool {
 
 func namesOf(posts []Post) []string { return finding.Map(posts, func(p Post) string { return p.Name }) }
 func ranksOf(posts []Post) []int    { return finding.Map(posts, func(p Post) int { return p.Rank }) }
-func ranked(p Post) string          { return fmt.Sprintf("%s (node %d)", p.Name, p.Rank) }
+func ranked(p Post) string          { return fmt.Sprintf("%s (node rank %d)", p.Name, p.Rank) }
 
 // group is the nodes that share a value.
 type group struct {

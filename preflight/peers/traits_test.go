@@ -180,63 +180,78 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 		"all alike, 5":    {mix(5, nil), nil, nil},
 		"all alike, 1000": {mix(1000, nil), nil, nil},
 		"nothing known":   {posts(3, nil), nil, nil},
-		"ports that a setting chooses on one of three": {mix(3, func(t *Traits) { t.NCCLPorts = "2 x 400 Gb/s Ethernet" }, 1),
+		"ports that a setting chooses on one of three": {mix(3, func(t *Traits) {
+			t.NCCLPorts = "2 x 400 Gb/s " +
+				"Ethernet"
+		}, 1),
 			[]string{"warn same.hca: different number and kind of ports in NCCL_IB_HCA: 2 of 3 nodes have 8 x 400 Gb/s " +
 				"Ethernet; " +
-				"host1 (node 1) has 2 x 400 Gb/s Ethernet"}, nil},
+				"host1 (node rank 1) has 2 x 400 Gb/s Ethernet"}, nil},
 		"ports that a setting chooses alike": {mix(3, func(t *Traits) { t.NCCLPorts = "2 x 400 Gb/s Ethernet" }, 0, 1, 2),
 			nil, nil},
 		"ports of another kind on one of two": {mix(2, func(t *Traits) { t.NCCLPorts = "1 x 400 Gb/s InfiniBand" }, 1),
 			[]string{
-				"fail same.hca: different number and kind of ports in NCCL_IB_HCA: host0 (node 0) has 8 x 400 Gb/s Ethernet; " +
-					"host1 (node 1) has 1 x 400 Gb/s InfiniBand"}, []int{1}},
+				"fail same.hca: different number and kind of ports in NCCL_IB_HCA: host0 (node rank 0) has 8 x 400 Gb/s " +
+					"Ethernet; " +
+					"host1 (node rank 1) has 1 x 400 Gb/s InfiniBand"}, []int{1}},
 		"ports of another kind, and a plugin is not known": {pluginless(mix(2,
 			func(t *Traits) { t.NCCLPorts = "1 x 400 Gb/s InfiniBand" }, 1)), []string{
-			"warn same.hca: different number and kind of ports in NCCL_IB_HCA: host0 (node 0) has 8 x 400 Gb/s Ethernet; " +
-				"host1 (node 1) has 1 x 400 Gb/s InfiniBand"}, nil},
+			"warn same.hca: different number and kind of ports in NCCL_IB_HCA: host0 (node rank 0) has 8 x 400 Gb/s " +
+				"Ethernet; " +
+				"host1 (node rank 1) has 1 x 400 Gb/s InfiniBand"}, nil},
 		"a rail less on one of three": {mix(3, sevenRails, 1),
-			[]string{"warn same.rails: different number and rate of rails: 2 of 3 nodes have 8 x 400 Gb/s; host1 (node 1) " +
+			[]string{"warn same.rails: different number and rate of rails: 2 of 3 nodes have 8 x 400 Gb/s; host1 (node " +
+				"rank 1) " +
 				"has 7 x 400 Gb/s"}, nil},
 		"one against one": {mix(2, sevenRails, 0),
-			[]string{"warn same.rails: different number and rate of rails: host0 (node 0) has 7 x 400 Gb/s; host1 (node 1) " +
+			[]string{"warn same.rails: different number and rate of rails: host0 (node rank 0) has 7 x 400 Gb/s; host1 " +
+				"(node rank 1) " +
 				"has 8 x 400 Gb/s"}, nil},
 		"a rail less on one of a thousand": {mix(1000, sevenRails, 700),
 			[]string{"warn same.rails: different number and rate of rails: 999 of 1000 nodes have 8 x 400 Gb/s; host700 " +
-				"(node 700) has 7 x 400 " +
+				"(node rank 700) has 7 x 400 " +
 				"Gb/s"}, nil},
 		"another model, as much memory": {mix(5, otherModel, 3),
-			[]string{"warn same.gpu: different GPU model: 4 of 5 nodes have NVIDIA H100 80GB HBM3; host3 (node 3) has NVIDIA " +
+			[]string{"warn same.gpu: different GPU model: 4 of 5 nodes have NVIDIA H100 80GB HBM3; host3 (node rank 3) " +
+				"has NVIDIA " +
 				"A100-SXM4-80GB"}, nil},
 		"another card is one cause": {mix(5, otherCard, 3),
-			[]string{"warn same.rails: different number and rate of rails, packet size of the rails (bytes), firmware of the " +
+			[]string{"warn same.rails: different number and rate of rails, packet size of the rails (bytes), firmware of " +
+				"the " +
 				"rails: 4 of 5 " +
 				"nodes have 8 x 400 Gb/s, 4096, MT4129 28.39.1002; " +
-				"host3 (node 3) has 8 x 200 Gb/s, 1024, MT4123 20.31.1014"}, nil},
+				"host3 (node rank 3) has 8 x 200 Gb/s, 1024, MT4123 20.31.1014"}, nil},
 		"no fabric on one": {mix(5, noFabric, 3), []string{"warn same.fabric: different training fabric: 4 of 5 nodes " +
-			"have roce; host3 (node 3) has tcp"}, nil},
+			"have roce; host3 (node rank 3) has tcp"}, nil},
 		"no fabric on one, and NCCL may take no other": {pinned("IB", mix(5, noFabric, 3)),
-			[]string{"fail same.fabric: different training fabric: 4 of 5 nodes have roce; host3 (node 3) has tcp"}, []int{3}},
+			[]string{"fail same.fabric: different training fabric: 4 of 5 nodes have roce; host3 (node rank 3) has " +
+				"tcp"}, []int{3}},
 		"a fabric on one only, and NCCL may take no other": {pinned("ib", mix(3, noFabric, 0, 2)),
-			[]string{"fail same.fabric: different training fabric: 2 of 3 nodes have tcp; host1 (node 1) has roce"}, []int{0,
+			[]string{"fail same.fabric: different training fabric: 2 of 3 nodes have tcp; host1 (node rank 1) has " +
+				"roce"}, []int{0,
 				2}},
 		"no fabric on one, and TCP is asked for": {pinned("Socket", mix(3, noFabric, 2)),
-			[]string{"warn same.fabric: different training fabric: 2 of 3 nodes have roce; host2 (node 2) has tcp"}, nil},
+			[]string{"warn same.fabric: different training fabric: 2 of 3 nodes have roce; host2 (node rank 2) has " +
+				"tcp"}, nil},
 		"no fabric on one, on CPUs": {onCPUs(pinned("IB", mix(5, noFabric, 3))), nil, nil},
 		"MIG on one": {mix(3, func(t *Traits) { t.MIG = true }, 2),
-			[]string{"warn same.gpu.mig: different MIG mode: 2 of 3 nodes have off; host2 (node 2) has on"}, nil},
+			[]string{"warn same.gpu.mig: different MIG mode: 2 of 3 nodes have off; host2 (node rank 2) has on"}, nil},
 		// the others' is not known
 		"MTU of the peers' interface, on CPUs": {onCPUs(mix(3, func(t *Traits) { t.PeerMTU = 9000 }, 2)), nil, nil},
 		"a MTU that differs": {onCPUs(mix(3, func(t *Traits) {
 			t.PeerMTU = map[string]int{"000000000002": 9000}[t.Machine] +
 				1500
 		}, 0, 1, 2)),
-			[]string{"warn same.mtu: different MTU of the peers' interface: 2 of 3 nodes have 1500; host2 (node 2) has 10500"},
+			[]string{"warn same.mtu: different MTU of the peers' interface: 2 of 3 nodes have 1500; host2 (node rank 2) " +
+				"has 10500"},
 			nil},
 		"an address of another family, on CPUs": {onCPUs(mix(3, six, 1)),
-			[]string{"warn same.family: different family of the nodes' addresses: 2 of 3 nodes have IPv4; host1 (node 1) has " +
+			[]string{"warn same.family: different family of the nodes' addresses: 2 of 3 nodes have IPv4; host1 (node " +
+				"rank 1) has " +
 				"IPv6"}, nil},
 		"the same on GPUs, where a setting of NCCL says so": {sixSet(mix(3, six, 1)),
-			[]string{"warn same.family: different family of the nodes' addresses: 2 of 3 nodes have IPv4; host1 (node 1) has " +
+			[]string{"warn same.family: different family of the nodes' addresses: 2 of 3 nodes have IPv4; host1 (node " +
+				"rank 1) has " +
 				"IPv6"}, nil},
 		"a setting of NCCL names another family, without a reason": {sixSet(mix(3, nil), 1),
 			[]string{`warn same.env: NCCL_SOCKET_FAMILY differs: 2 of 3 nodes have ` +
@@ -246,26 +261,31 @@ func TestNodesThatAreMadeDifferently(t *testing.T) {
 				all = append(all, i)
 			}
 			return
-		}()...), []string{"warn same.firmware: different firmware of the rails: host0 (node 0) has 000000000000; host1 " +
-			"(node 1) has 000000000001; " +
-			"host2 (node 2) has 000000000002; host3 (node 3) has 000000000003; and 996 more kinds"}, nil},
+		}()...), []string{"warn same.firmware: different firmware of the rails: host0 (node rank 0) has 000000000000; " +
+			"host1 " +
+			"(node rank 1) has 000000000001; " +
+			"host2 (node rank 2) has 000000000002; host3 (node rank 3) has 000000000003; and 996 more kinds"}, nil},
 		"another number of GPUs, where one process starts on each": {mix(3,
 			func(t *Traits) { t.GPUs = 8 - int(t.Machine[11]-'0')%2 }, 0, 1, 2),
-			[]string{"warn same.gpus: different number of GPUs: 2 of 3 nodes have 8; host1 (node 1) has 7"}, nil},
+			[]string{"warn same.gpus: different number of GPUs: 2 of 3 nodes have 8; host1 (node rank 1) has 7"}, nil},
 		"one sees no GPU": {mix(3, func(t *Traits) { t.GPU, t.NoGPU, t.Memory, t.UUIDs = "", true, 0, nil }, 1),
-			[]string{"warn same.gpu.seen: different sight of GPUs: 2 of 3 nodes have GPUs; host1 (node 1) has no GPU"}, nil},
+			[]string{"warn same.gpu.seen: different sight of GPUs: 2 of 3 nodes have GPUs; host1 (node rank 1) has no " +
+				"GPU"}, nil},
 		"two on one machine, with GPUs of their own": {mix(2,
 			func(t *Traits) { t.Machine, t.UUIDs = "m", []string{"a" + t.Machine} }, 0, 1), nil, nil},
 		"two on one machine, with the same GPUs": {mix(3, func(t *Traits) { t.Machine = "m" }, 0, 2),
-			[]string{"fail same.gpu.owner: host0 (node 0) and host2 (node 2) are on one machine and use the same GPUs: " +
+			[]string{"fail same.gpu.owner: host0 (node rank 0) and host2 (node rank 2) are on one machine and use the " +
+				"same GPUs: " +
 				"GPU-…000000a0, GPU-…000000a1, GPU-…000000a2, GPU-…000000a3 and 4 more"}, []int{2}},
 		"the same, where NCCL takes them for two machines": {mix(2,
 			func(t *Traits) { t.HostID, t.Machine, t.UUIDs = t.Machine, "m", t.UUIDs[:1] }, 0, 1),
-			[]string{"warn same.gpu.owner: host0 (node 0) and host1 (node 1) are on one machine and use the same GPU: " +
+			[]string{"warn same.gpu.owner: host0 (node rank 0) and host1 (node rank 1) are on one machine and use the " +
+				"same GPU: " +
 				"GPU-…000000a0"}, nil},
 		"the same, where not each GPU is needed": {mix(2,
 			func(t *Traits) { t.Machine, t.Certain, t.UUIDs = "m", false, t.UUIDs[:1] }, 0, 1),
-			[]string{"warn same.gpu.owner: host0 (node 0) and host1 (node 1) are on one machine and use the same GPU: " +
+			[]string{"warn same.gpu.owner: host0 (node rank 0) and host1 (node rank 1) are on one machine and use the " +
+				"same GPU: " +
 				"GPU-…000000a0"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
