@@ -5,14 +5,14 @@ import "time"
 // A head whose network is lost ends no connection, and sshd notices that after hours, or never. So a shell that has
 // something to remove, or a command that runs, ends once its input has been silent for long.
 
-// lifeEvery is how often a shell hears that this process is there. The script below has the rest: 12 pauses of 10 s
+// lifeEvery is how often a shell gets a line from this process. The script below has the rest: 12 pauses of 10 s
 // without a line end it, and long pauses where an input is on its way, in which there is no line.
 const lifeEvery = 10 * time.Second
 
 // long is how many pauses the longest copy may take: hosts_check.go of package start gives it 16 minutes.
 const long = 100
 
-// lifeLine is the line that a shell hears.
+// lifeLine is that line.
 const lifeLine = "launch_life\n"
 
 // atEnd makes the shell end what runs in the background, and then what AtEnd says. launch_life starts the guard once
