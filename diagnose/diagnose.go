@@ -106,7 +106,7 @@ func started(e Evidence, gone leavers, silent []string) (r finding.Report) {
 			Breaking("the other nodes wait for it in their first collective").Do("look at the output of launch there"))
 	}
 	if len(gone.lost) > 0 {
-		r = append(r, finding.Warnf("lost: %s: launch there does not report to the store any more",
+		r = append(r, finding.Warnf("lost: %s: launch there no longer reports to the store",
 			strings.Join(gone.lost, ", ")).Named("start.lost").
 			Breaking("the other nodes wait for it; its host or its network has failed, or its launch was killed").
 			Do("on that host: does it run, and does it reach the store's host? on another node: launch doctor\n"+

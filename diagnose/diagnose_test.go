@@ -50,7 +50,7 @@ func TestStart(t *testing.T) {
 		{"one is lost", Evidence{State: "started",
 			Want: 2, Nodes: []Node{here(0, "a", "started"), {Rank: 1, Name: "b", Lost: true}}},
 			map[string]finding.Status{"start.lost": finding.Warn},
-			"lost: node rank 1 b: launch there does not report to the store any more"},
+			"lost: node rank 1 b: launch there no longer reports to the store"},
 		{"one is silent", Evidence{State: "started",
 			Want: 2, Nodes: []Node{here(0, "a", "started"), here(1, "b", "arrived")}},
 			map[string]finding.Status{"start.silent": finding.Warn}, "may start, but has not reported it: node rank 1 b"},

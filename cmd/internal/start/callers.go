@@ -18,18 +18,18 @@ const halfAfter = 3 * time.Second
 // shortest is the number of bytes from which an answer is one packet of more than the least that networks carry.
 const shortest = 400
 
-// deafNodes watches, on the store's host, the calls to the store to which this node's answers do not get through. The
-// nodes that call cannot see the reason, and the leader does not know of them.
-type deafNodes struct {
+// unreachedCallers watches, on the store's host, the calls to the store to which this node's answers do not get
+// through. The nodes that call cannot see the reason, and the leader does not know of them.
+type unreachedCallers struct {
 	port  int
 	since map[netip.Addr]time.Time // half open since then
 	said  map[netip.Addr]bool
-	open  map[netip.Addr]bool           // had an open connection: it has heard this node
+	open  map[netip.Addr]bool           // had an open connection: it has got an answer
 	stuck map[netip.Addr]netip.AddrPort // the other end of the first connection that got stuck
 }
 
 // look returns what is to be said now, once for each address.
-func (c *deafNodes) look(now time.Time) (out []string) {
+func (c *unreachedCallers) look(now time.Time) (out []string) {
 	half := process.HalfOpen(os.DirFS("/proc"), c.port)
 	for _, a := range process.Callers(os.DirFS("/proc"), c.port) {
 		c.open[a] = true
@@ -59,7 +59,7 @@ func (c *deafNodes) look(now time.Time) (out []string) {
 	return out
 }
 
-// halfOpen says why a node that calls the store may not hear its answer.
+// halfOpen says why a node that calls the store may not get its answer.
 func halfOpen(a netip.Addr, why string) string {
 	text := fmt.Sprintf("%s calls the store here, and does not acknowledge this node's answer: ", a)
 	if why != "" {
@@ -81,12 +81,12 @@ func unheard(a netip.Addr, k scene.Socket, why string) string {
 		max(56, min(int(k.SendQ), 1200)), a)
 }
 
-// sayCallers prints what deafNodes finds; nil where this node does not host the store.
+// sayCallers prints what unreachedCallers finds; nil where this node does not host the store.
 func (s *Start) sayCallers() func(now time.Time) {
 	if s.store == nil || len(s.store.Serve) == 0 {
 		return nil
 	}
-	c := &deafNodes{port: int(s.store.Serve[0].Port()), said: map[netip.Addr]bool{},
+	c := &unreachedCallers{port: int(s.store.Serve[0].Port()), said: map[netip.Addr]bool{},
 		open: map[netip.Addr]bool{}, stuck: map[netip.Addr]netip.AddrPort{}}
 	return func(now time.Time) {
 		for _, text := range c.look(now) {
