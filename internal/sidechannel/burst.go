@@ -19,7 +19,7 @@ type attempt struct {
 	open    bool           // within the time
 	late    bool           // the first SYN packet was not answered
 	refused bool
-	failed  bool // this node could not try
+	failed  bool // this node could not try, or not for the whole time
 }
 
 // burst opens connections at once, and holds them until each is open or refused, or the time is over. It asks the
@@ -60,6 +60,14 @@ func burst(ctx context.Context, to netip.AddrPort, opt Options, all []attempt, b
 			all[which[i]].settle(int(p.Fd))
 			fds[i].Fd = ^p.Fd // poll(2) ignores it
 			left--
+		}
+	}
+	if ctx.Err() == nil {
+		return
+	}
+	for i, p := range fds { // they had less than the time
+		if p.Fd >= 0 {
+			all[which[i]].failed = true
 		}
 	}
 }
