@@ -21,25 +21,25 @@ const (
 
 // Flows counts connections to one port that are opened at once, from different ports of this node.
 type Flows struct {
-	Tried   int  `json:"tried,omitempty"`
-	Late    int  `json:"late,omitempty"`    // those whose first SYN packet was not answered, or refused
-	Never   int  `json:"never,omitempty"`   // of these, those that were not open within 3.5 s
-	Refused int  `json:"refused,omitempty"` // of these, those that were refused
-	Again   Fate `json:"again,omitempty"`   // "": not tried again
+	Tried   int   `json:"tried,omitempty"`
+	Late    int   `json:"late,omitempty"`    // those whose first SYN packet was not answered, or refused
+	Never   int   `json:"never,omitempty"`   // of these, those that were not open within 3.5 s
+	Refused int   `json:"refused,omitempty"` // of these, those that were refused
+	Again   Retry `json:"again,omitempty"`   // "": not tried again
 }
 
-// Fate is what became of connections that were tried again from the same ports: first those that had not opened.
-type Fate string
+// Retry is the result of connections that were tried again from the same ports: first those that had not opened.
+type Retry string
 
-// The fates.
+// The results.
 const (
-	Same   Fate = "same"   // exactly those that had not opened did not open again: the ports decide
-	Others Fate = "others" // others did not open, or no one: their number or the time decides, or chance
-	All    Fate = "all"    // all opened
+	Same   Retry = "same"   // exactly those that had not opened did not open again: the ports decide
+	Others Retry = "others" // others did not open, or no one: their number or the time decides, or chance
+	All    Retry = "all"    // all opened
 )
 
 // ByPort reports whether the ports of a connection decide if it opens. Packets that are lost by chance look different:
-// some that are sent again arrive. A dead path refuses no connection.
+// some that are sent again arrive. A network path that drops packets refuses no connection.
 func (f Flows) ByPort() bool {
 	return f.Again == Same && f.Late == f.Never && f.Never < f.Tried && f.Refused == 0
 }
@@ -94,20 +94,52 @@ func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Fl
 	return f, good
 }
 
-// crowd opens the further connections of a call whose own has no answer yet, and returns the ends of this node from
-// which one opened at once.
-func (a *Answer) crowd(ctx context.Context, to netip.AddrPort, opt Options) (good []netip.AddrPort) {
+// crowd are the further connections of a call whose own has no answer yet.
+type crowd struct {
+	stop  context.CancelFunc
+	done  chan struct{} // closed when the rest is known
+	flows Flows
+	good  []netip.AddrPort // ends of this node from which one opened at once
+	shut  bool             // none opened, at Options.Open neither
+}
+
+// openCrowd begins to open them.
+func openCrowd(ctx context.Context, to netip.AddrPort, opt Options) *crowd {
+	ctx, stop := context.WithCancel(ctx)
+	c := &crowd{stop: stop, done: make(chan struct{})}
 	known := make([]attempt, 2)
 	var both sync.WaitGroup
 	if opt.Open.IsValid() {
 		both.Go(func() { burst(ctx, opt.Open, opt, known, knockBudget) })
 	}
-	both.Go(func() { a.Flows, good = openFlows(ctx, to, opt, opt.Crowd) })
-	both.Wait()
+	both.Go(func() { c.flows, c.good = openFlows(ctx, to, opt, opt.Crowd) })
 	silent := func(one attempt) bool { return !one.open && !one.refused && !one.failed }
-	a.Shut = opt.Open.IsValid() && a.Flows.Tried > 0 && a.Flows.Never == a.Flows.Tried && silent(known[0]) &&
-		silent(known[1])
-	return good
+	go func() {
+		defer close(c.done)
+		both.Wait()
+		c.shut = opt.Open.IsValid() && c.flows.Tried > 0 && c.flows.Never == c.flows.Tried && silent(known[0]) &&
+			silent(known[1])
+	}()
+	return c
+}
+
+// end ends the attempts; c may be nil.
+func (c *crowd) end() {
+	if c != nil {
+		c.stop()
+		<-c.done
+	}
+}
+
+// further takes the result of the crowd that is still running, or opens one if none was.
+func (a *Answer) further(ctx context.Context, to netip.AddrPort, opt Options, running *crowd) {
+	switch {
+	case running != nil:
+		<-running.done
+		a.Flows = running.flows
+	case a.Flows.Tried == 0:
+		a.Flows = OpenFlows(ctx, to, opt, opt.Crowd)
+	}
 }
 
 // dialAgain opens a connection from an end of this node that a connection had before.
@@ -126,7 +158,7 @@ func dialAgain(ctx context.Context, to, own netip.AddrPort, via string) (*net.TC
 }
 
 // again opens connections from ports where none opened, and shortly after from those where one did.
-func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []netip.AddrPort) Fate {
+func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []netip.AddrPort) Retry {
 	first, second := from(bad), from(good)
 	var both sync.WaitGroup
 	both.Go(func() { burst(ctx, to, opt, first, againBudget) })
@@ -138,6 +170,23 @@ func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []neti
 		}
 	})
 	both.Wait()
+	if ctx.Err() != nil {
+		return ""
+	}
+	return compare(first, second)
+}
+
+// compare returns what connections show that were tried again; "": too few of them could be.
+func compare(first, second []attempt) Retry {
+	made := func(all []attempt) (out []attempt) {
+		for _, one := range all {
+			if !one.failed { // else its port may be in use
+				out = append(out, one)
+			}
+		}
+		return out
+	}
+	first, second = made(first), made(second)
 	silent, lost := 0, 0
 	for _, one := range first {
 		if !one.open {
@@ -150,6 +199,8 @@ func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []neti
 		}
 	}
 	switch {
+	case len(first) == 0:
+		return ""
 	case silent == 0 && lost == 0:
 		return All
 	case silent == len(first) && lost == 0 && len(second) > 0:

@@ -64,10 +64,11 @@ type Answer struct {
 // trips on a healthy path, and up to about 2 s more if datagrams or segments get lost.
 func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options) (Answer, error) {
 	var a Answer
-	raw, err := a.connect(ctx, to, opt)
+	raw, running, err := a.connect(ctx, to, opt)
 	if err != nil {
 		return a, err
 	}
+	defer running.end()
 	defer raw.Close()
 	defer context.AfterFunc(ctx, func() { raw.Close() })()
 	a.From = raw.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
@@ -78,8 +79,8 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
 			cause = Silent // it hung up, since none of our bytes arrived
 		}
-		if cause == Silent && opt.Crowd > 0 && a.Flows.Tried == 0 {
-			a.Flows = OpenFlows(ctx, to, opt, opt.Crowd)
+		if cause == Silent && opt.Crowd > 0 {
+			a.further(ctx, to, opt, running)
 		}
 		return a, &failure{cause: cause, err: fmt.Errorf("greet %s: %w", to, ending(ctx, err))}
 	}
@@ -98,8 +99,8 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		echo := netip.AddrPortFrom(to.Addr(), g.port)
 		both.Go(func() { a.MTU = probeMTU(ctx, a.From, echo, g.pass, opt.IfMTU, a.RTT) })
 	}
-	if opt.Crowd > 0 && a.Flows.Tried == 0 {
-		both.Go(func() { a.Flows = OpenFlows(ctx, to, opt, opt.Crowd) })
+	if opt.Crowd > 0 {
+		both.Go(func() { a.further(ctx, to, opt, running) })
 	}
 	if opt.Bulk > 0 {
 		before := TCPInfo(raw)
@@ -115,15 +116,18 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	return a, nil
 }
 
-// connect opens the connection of a call. Where its first SYN packet has no answer, the crowd is opened at once.
-func (a *Answer) connect(ctx context.Context, to netip.AddrPort, opt Options) (*net.TCPConn, error) {
+// connect opens the connection of a call. Where its first SYN packet has no answer, the crowd is opened at once. It
+// still runs if the connection opens first, since the listener waits for the hello no longer than helloBudget.
+func (a *Answer) connect(ctx context.Context, to netip.AddrPort, opt Options) (c *net.TCPConn, more *crowd, err error) {
 	switch {
 	case opt.Hasty:
 		short, cancel := context.WithTimeout(ctx, knockBudget)
 		defer cancel()
-		return dial(short, to, opt.From, opt.Via)
+		c, err = dial(short, to, opt.From, opt.Via)
+		return c, nil, err
 	case opt.Crowd == 0:
-		return dial(ctx, to, opt.From, opt.Via)
+		c, err = dial(ctx, to, opt.From, opt.Via)
+		return c, nil, err
 	}
 	type answer struct {
 		c   *net.TCPConn
@@ -140,12 +144,22 @@ func (a *Answer) connect(ctx context.Context, to netip.AddrPort, opt Options) (*
 	defer late.Stop()
 	select {
 	case d := <-dialed:
-		return d.c, d.err
+		return d.c, nil, d.err
 	case <-late.C:
 	}
-	good := a.crowd(ctx, to, opt)
-	if len(good) > 0 && len(dialed) == 0 {
-		if c, err := dialAgain(ctx, to, good[0], opt.Via); err == nil {
+	more = openCrowd(ctx, to, opt)
+	select {
+	case d := <-dialed:
+		if d.err == nil {
+			return d.c, more, nil
+		}
+		dialed <- d
+	case <-more.done:
+	}
+	<-more.done
+	a.Flows, a.Shut = more.flows, more.shut
+	if len(more.good) > 0 && len(dialed) == 0 {
+		if c, err := dialAgain(ctx, to, more.good[0], opt.Via); err == nil {
 			cancel()
 			if d := <-dialed; d.c != nil {
 				_ = d.c.SetLinger(0)
@@ -153,11 +167,11 @@ func (a *Answer) connect(ctx context.Context, to netip.AddrPort, opt Options) (*
 			} else {
 				a.Flows.Tried, a.Flows.Late, a.Flows.Never = a.Flows.Tried+1, a.Flows.Late+1, a.Flows.Never+1
 			}
-			return c, nil
+			return c, nil, nil
 		}
 	}
 	d := <-dialed
-	return d.c, d.err
+	return d.c, nil, d.err
 }
 
 // ending returns the context's error if that ended the connection, else err.
