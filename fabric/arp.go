@@ -17,45 +17,55 @@ const arpPatience = 500 * time.Millisecond
 // Claimant asks the network whether another machine has an IPv4 address of an interface of this one, by a probe that
 // enters no address into anybody's tables (RFC 5227, section 2.1.1), and returns that machine's hardware address; nil:
 // none has answered within half a second. It needs CAP_NET_RAW, and an interface with hardware addresses of 6 bytes.
-func Claimant(addr netip.Addr, iface string) (net.HardwareAddr, error) {
+func Claimant(addr netip.Addr, iface string) (who net.HardwareAddr, err error) {
+	err = askARP(addr, iface, func(first net.HardwareAddr) bool {
+		who = first
+		return false
+	})
+	return who, err
+}
+
+// askARP passes the hardware addresses that answer for an IPv4 address, until take returns false or half a second is
+// over.
+func askARP(addr netip.Addr, iface string, take func(net.HardwareAddr) (more bool)) error {
 	i, err := net.InterfaceByName(iface)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if addr = addr.Unmap(); !addr.Is4() || len(i.HardwareAddr) != 6 {
-		return nil, fmt.Errorf("%s on %s: ARP asks for IPv4 on Ethernet", addr, iface)
+		return fmt.Errorf("%s on %s: ARP asks for IPv4 on Ethernet", addr, iface)
 	}
 	const protocol = unix.ETH_P_ARP>>8 | unix.ETH_P_ARP&0xff<<8 // as the network has it
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return nil, fmt.Errorf("ask by ARP: %w", err)
+		return fmt.Errorf("ask by ARP: %w", err)
 	}
 	defer unix.Close(fd)
 	to := unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index, Halen: 6,
 		Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
 	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index}); err != nil {
-		return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
+		return fmt.Errorf("ask by ARP on %s: %w", iface, err)
 	}
 	if err := unix.Sendto(fd, arpProbe(i.HardwareAddr, addr), 0, &to); err != nil {
-		return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
+		return fmt.Errorf("ask by ARP on %s: %w", iface, err)
 	}
 	own := ownHardware()
 	answer := make([]byte, 64)
 	for end := time.Now().Add(arpPatience); ; {
 		left := time.Until(end)
 		if left <= 0 {
-			return nil, nil
+			return nil
 		}
 		wait := unix.NsecToTimeval(left.Nanoseconds())
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-			return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
+			return fmt.Errorf("ask by ARP on %s: %w", iface, err)
 		}
 		n, _, err := unix.Recvfrom(fd, answer, 0)
 		if err != nil { // the time is over, or a signal
 			continue
 		}
-		if who := arpSender(answer[:n], addr); who != nil && !own[who.String()] {
-			return who, nil
+		if who := arpSender(answer[:n], addr); who != nil && !own[who.String()] && !take(who) {
+			return nil
 		}
 	}
 }

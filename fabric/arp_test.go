@@ -33,3 +33,21 @@ func TestClaimantNeedsEthernet(t *testing.T) {
 		t.Error("loopback has no hardware address")
 	}
 }
+
+func TestAPermanentEntryIsWrongOnlyIfNoAnswerIsThatMachines(t *testing.T) {
+	fixed, other := net.HardwareAddr{2, 0, 0, 0, 0, 9}, net.HardwareAddr{2, 0, 0, 0, 0, 8}
+	for name, tc := range map[string]struct {
+		all  []net.HardwareAddr
+		want bool
+	}{
+		"another machine":              {[]net.HardwareAddr{other}, true},
+		"nothing":                      {nil, false},
+		"that machine":                 {[]net.HardwareAddr{fixed}, false},
+		"both interfaces of a machine": {[]net.HardwareAddr{other, fixed}, false},
+		"a router with VRRP":           {[]net.HardwareAddr{{0, 0, 0x5e, 0, 1, 7}}, false},
+	} {
+		if got := elsewhere(fixed, tc.all); got != tc.want {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

@@ -1,17 +1,20 @@
 package fabric
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
 // Misdirected returns why packets of this node to an address reach another machine or no machine: a permanent entry for
-// it, or for the router there, has a hardware address, and another one answers by ARP. It is "" where no such entry is
-// known, and where nothing answers. Only where there is such an entry it asks the network, which takes half a second.
+// it, or for the router there, has a hardware address, and only others answer by ARP. It is "" where no such entry is
+// known, where nothing answers, and where it is not certain. Only where there is such an entry it asks the network,
+// which takes half a second.
 func Misdirected(dst netip.Addr) string {
 	dst = dst.Unmap()
 	routes, err := netlink.RouteGet(dst.AsSlice())
@@ -30,12 +33,29 @@ func Misdirected(dst netip.Addr) string {
 	if fixed == nil {
 		return ""
 	}
-	who, err := Claimant(next, i.Name)
-	if err != nil || who == nil || who.String() == fixed.String() {
+	var all []net.HardwareAddr
+	err = askARP(next, i.Name, func(who net.HardwareAddr) bool {
+		all = append(all, who)
+		return true
+	})
+	if err != nil || !elsewhere(fixed, all) {
 		return ""
 	}
+	who := all[0]
 	return fmt.Sprintf("this node has a permanent neighbour entry for %s with the hardware address %s, and %s answers "+
 		"for it: ip neigh del %s dev %s", next, fixed, who, next, i.Name)
+}
+
+// elsewhere reports whether none of the answers by ARP is a machine's at a hardware address. A machine with several
+// interfaces in one network may answer with each. A router that another one replaces answers with an address of both.
+func elsewhere(fixed net.HardwareAddr, all []net.HardwareAddr) bool {
+	shared := func(a net.HardwareAddr) bool {
+		return bytes.HasPrefix(a, []byte{0, 0, 0x5e, 0, 1}) || // VRRP (RFC 9568)
+			bytes.HasPrefix(a, []byte{0, 0, 0x0c}) || bytes.HasPrefix(a, []byte{0, 7, 0xb4}) // HSRP, GLBP
+	}
+	return len(all) > 0 && !slices.ContainsFunc(all, func(a net.HardwareAddr) bool {
+		return bytes.Equal(a, fixed) || shared(a)
+	})
 }
 
 // permanent returns the hardware address that an administrator has given for a neighbour; nil: none.
