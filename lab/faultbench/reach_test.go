@@ -186,7 +186,7 @@ func reachFaults() []fault {
 		inject: func(tr *trial) {
 			tr.sick.Filter("input", "iif lo accept", "tcp dport != 29377 jhash tcp sport . tcp dport mod 2 seed 0x5 0 drop")
 		},
-		want: []string{"fail peer.flows by their ports"},
+		want: []string{"fail peer.flows some ports never get an answer"},
 	}, {
 		group: "loss", name: "a link of 1 Mbit/s", ci: true, runs: true,
 		inject: func(tr *trial) { tr.sick.Shape("eth0", 1, 1) }, want: []string{"peer.slow"},

@@ -38,8 +38,8 @@ type Caller struct {
 	Port  bool        // call the port of the job's own store
 	Names Names       // the system's resolver and name servers; the zero value looks up no names
 	Rails *Rails      // calls the rails of the same nodes; nil: none
-	// Store are the addresses of the store, to one of which this node has a connection.
-	Store []netip.AddrPort
+	// Store is the address of the store to which this node has a connection; zero: not known.
+	Store netip.AddrPort
 }
 
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
@@ -104,8 +104,8 @@ func (c Caller) options(addr netip.Addr, crowds bool) (opt sidechannel.Options) 
 		return opt
 	}
 	opt.Crowd = crowd
-	if i := slices.IndexFunc(c.Store, func(at netip.AddrPort) bool { return at.Addr() == addr }); i >= 0 {
-		opt.Open = c.Store[i]
+	if c.Store.Addr() == addr {
+		opt.Open = c.Store
 	}
 	return opt
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"launch/internal/finding"
+	"launch/internal/sidechannel"
 	"launch/preflight/blame"
 	"launch/preflight/calls"
 )
@@ -20,22 +21,20 @@ func limited(all []edge) func(edge) bool {
 
 // byPort returns the failure of connections that do not get through because of their ports.
 func (b blamed) byPort() finding.Finding {
-	f := finding.Failf("connections %s get through or not by their ports: tried again from the same ports, exactly the "+
-		"same ones get no answer (%d of %d paths)", b.where(), len(b.edges), b.tried()).Named("peer.flows")
+	f := finding.Failf("connections %s: some ports never get an answer, the others always do (%d of %d paths)", b.where(),
+		len(b.edges), b.tried()).Named("peer.flows")
 	return b.measured(f, func(e edge) string {
 		return fmt.Sprintf("%d of %d connections get no answer, the others at once", e.call.Never, e.call.Tried)
-	}).Breaking("ranks open many connections, and those on the dead path wait until a timeout").
-		Do("%s", "one of several parallel paths is dead; the ports of a connection choose the path\n"+
-			"cat /proc/net/bonding/*; teamdctl TEAM state   # on "+b.suspects()+": a member of a bond whose other end "+
-			"is not in the group\n"+
-			"on the switches: the members of each port channel (LACP), and the next hops of each route (ECMP)")
+	}).Breaking("ranks open many connections, and those from such ports wait until a timeout").
+		Do("%s", "one of several network paths drops packets; the ports of a connection choose the path\n"+
+			calls.FindPath(b.suspects()))
 }
 
 // shut returns the failure of new connections that are dropped for as long as others are open.
 func (b blamed) shut() finding.Finding {
 	f := finding.Failf("new connections %s are %s beyond a limit, also when tried again, while open ones work "+
 		"(%d of %d paths)", b.where(), dropped(b.edges[0].call), len(b.edges), b.tried()).Named("peer.connect")
-	return b.measured(f, func(e edge) string { return opened(e.call) }).
+	return b.measured(f, func(e edge) string { return calls.Opened(e.call.Flows, "") }).
 		Breaking("ranks open many connections at once; those beyond the limit wait until a timeout").
 		Do("%s", b.limitFix())
 }
@@ -51,14 +50,7 @@ func (b blamed) limited() finding.Finding {
 
 // limitFix returns where to look for a limit on new connections.
 func (b blamed) limitFix() string {
-	return limitFix(b.receivers())
-}
-
-func limitFix(on string) string {
-	return fmt.Sprintf("nft list ruleset; iptables -S   # on %s: is there a limit on new connections (limit, hashlimit, "+
-		"connlimit, ct count)\n"+
-		"sysctl net.netfilter.nf_conntrack_count net.netfilter.nf_conntrack_max net.core.somaxconn; "+
-		"dmesg | grep conntrack   # is the table of connections full, or the queue of a listener short", on)
+	return calls.FindLimit(b.receivers())
 }
 
 // receivers names the nodes to look at for a limit: mostly the node that is called has it.
@@ -67,15 +59,6 @@ func (b blamed) receivers() string {
 		return fmt.Sprintf("%s, else on %s or a firewall between", b.edges[0].to.Name, b.edges[0].from.Name)
 	}
 	return b.suspects()
-}
-
-// opened describes further connections.
-func opened(c calls.Call) string {
-	s := fmt.Sprintf("of %d further connections at once %d opened", c.Tried, c.Tried-c.Never)
-	if c.Late > c.Never {
-		s += fmt.Sprintf(", %d of them only when the first packet was sent again", c.Late-c.Never)
-	}
-	return s
 }
 
 // dropped says what became of the connections that did not open.
@@ -89,19 +72,24 @@ func dropped(c calls.Call) string {
 // noFurther returns what is known of a call without an answer, where others to that node have one.
 func noFurther(e edge) (words, bool) {
 	c := e.call
+	opened := calls.Opened(c.Flows, "")
+	limit := words{id: "peer.connect", fix: calls.FindLimit(fmt.Sprintf("%s, else on %s or a firewall between", e.to.Name,
+		e.from.Name))}
 	switch {
+	case c.ByPort():
+		return words{id: "peer.flows", why: opened + ". " + calls.OnePath,
+			fix: calls.FindPath(e.from.Name + " and " + e.to.Name)}, true
 	case c.Shut:
-		return words{id: "peer.connect", fix: limitFix(fmt.Sprintf("%s, else on %s or a firewall between", e.to.Name,
-			e.from.Name)), why: "no new connection is answered, not at the store's port either, to which one is open: a limit " +
-			"on new connections drops them"}, true
+		limit.why = fmt.Sprintf("node %s answers no new connection on two ports, and an open one works", e.to.Name)
+		return limit, true
 	case c.Tried > 0 && c.Lossy():
-		return words{id: "peer.loss", why: "most packets are lost, of any length (" + opened(c) + ")",
+		return words{id: "peer.loss", why: "packets of any length are lost (" + opened + ")",
 			fix: fmt.Sprintf("ip -s link; ethtool -S IFACE; tc -s qdisc; nft list ruleset   # on %s and %s: which counter of "+
 				"drops or errors rises\n"+
 				"then change the cable or switch port, or correct the filter or queue that drops", e.from.Name, e.to.Name)}, true
-	case c.Tried > c.Never && c.Never > 1:
-		return words{id: "peer.connect", fix: limitFix(fmt.Sprintf("%s, else on %s or a firewall between", e.to.Name,
-			e.from.Name)), why: "new connections are " + dropped(c) + " beyond a limit (" + opened(c) + ")"}, true
+	case c.Tried > c.Never && c.Never > 1 && c.Again != sidechannel.All:
+		limit.why = "new connections are " + dropped(c) + " beyond a limit (" + opened + ")"
+		return limit, true
 	}
 	return words{}, false
 }

@@ -25,7 +25,7 @@ func TestConnectionsThatDoNotOpen(t *testing.T) {
 		unfit int
 	}{
 		{"a dead path of several", 2, func(_, _ int) sidechannel.Flows { return byPort },
-			"fail peer.flows connections between host0 and host1 get through or not by their ports", "one of several", 1},
+			"fail peer.flows connections between host0 and host1: some ports never get an answer", "one of several", 1},
 		{"that pair of three", 3, func(from, to int) sidechannel.Flows {
 			if from*to == 2 {
 				return byPort
@@ -95,11 +95,25 @@ func TestACallThatFailsBecauseOfALimitOrLostPackets(t *testing.T) {
 		want string
 	}{
 		{"a limit, also at the store", func(c *calls.Call) { drop(c); c.Shut = true },
-			"fail peer.connect calls from host1 to host0 do not get through, while those back do: no new connection"},
+			"fail peer.connect calls from host1 to host0 do not get through, while those back do: node host0 answers no new"},
 		{"lost packets", func(c *calls.Call) { drop(c); c.Flows = lossy },
-			"fail peer.loss calls from host1 to host0 do not get through, while those back do: most packets are lost"},
+			"fail peer.loss calls from host1 to host0 do not get through, while those back do: packets of any length are " +
+				"lost (10 of 12 new connections opened, 5 of them only when"},
 		{"lost packets of an open connection", func(c *calls.Call) { drop(c); c.Cause, c.Flows = sidechannel.Silent, lossy },
 			"fail peer.loss"},
+		{"one path of several", func(c *calls.Call) {
+			drop(c)
+			c.Flows = sidechannel.Flows{Tried: 12, Late: 5, Never: 5, Again: sidechannel.Same}
+		}, "fail peer.flows calls from host1 to host0 do not get through, while those back do: 7 of 12 new connections"},
+		{"more than a limit", func(c *calls.Call) {
+			drop(c)
+			c.Flows = sidechannel.Flows{Tried: 12, Late: 5, Never: 5, Again: sidechannel.Others}
+		}, "fail peer.connect calls from host1 to host0 do not get through, while those back do: new connections are " +
+			"dropped beyond a limit (7 of 12 new connections opened)"},
+		{"a path that failed for a moment", func(c *calls.Call) {
+			drop(c)
+			c.Flows = sidechannel.Flows{Tried: 12, Late: 5, Never: 5, Again: sidechannel.All}
+		}, "fail peer.reach"},
 		{"an inspecting firewall", func(c *calls.Call) {
 			drop(c)
 			c.Cause, c.Flows = sidechannel.Silent, sidechannel.Flows{Tried: 12}

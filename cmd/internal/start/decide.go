@@ -145,7 +145,7 @@ func (s *Start) callOnce(ctx context.Context) ([]calls.Call, calls.Found, []call
 			return nil, calls.Found{}, nil, err
 		}
 	}
-	c.Store = s.storeAt()
+	c.Store = s.onlyStore()
 	made, names, err := c.Make(ctx, *s.World, partners)
 	return made, names, c.Rails.Paths(), err
 }

@@ -11,6 +11,7 @@ import (
 
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
+	"launch/preflight/calls"
 )
 
 // longPing is a packet of 1,400 bytes, which passes most tunnels, too.
@@ -41,6 +42,14 @@ func (s *Start) storeAt() (out []netip.AddrPort) {
 	return out
 }
 
+// onlyStore returns the address of the store, to which this node has a connection then; zero where it has several.
+func (s *Start) onlyStore() netip.AddrPort {
+	if at := s.storeAt(); len(at) == 1 {
+		return at[0]
+	}
+	return netip.AddrPort{}
+}
+
 // saySilent prints why a store may not answer, and returns whether it did: new connections show whether packets to its
 // host are lost, or connections beyond a limit, or those of some ports. Where all open, a firewall or tunnel may drop
 // longer packets alone; that is said only after a long silence.
@@ -52,15 +61,17 @@ func (s *Start) saySilent(ctx context.Context, long bool) bool {
 	for _, at := range s.storeAt() {
 		f := sidechannel.OpenFlows(ctx, at, sidechannel.Options{}, crowd)
 		if ctx.Err() != nil {
-			return true
+			return false // a later wait looks again
 		}
 		text := unopened(at.String(), f)
 		if text == "" && long && f.Tried > 0 && f.Never == 0 {
 			text = silence(at.String(), at.Addr().String())
 		}
-		if text == "" && f.Never == f.Tried && f.Tried > f.Refused && s.accepted() {
+		if text == "" && f.Never == f.Tried && f.Tried > f.Refused && s.onlyStore() == at &&
+			s.accepted() {
 			text = fmt.Sprintf("%s has accepted connections of this node before, and opens none of %d now: a limit on new "+
-				"connections there or between, or its host or the path to it is down since\n%s", at, f.Tried, limitLook)
+				"connections there or between, or its host or the path to it is down since\n%s", at, f.Tried,
+				calls.FindLimit("the store host"))
 		}
 		if text != "" {
 			s.UI.Note("%s", text)
@@ -77,24 +88,20 @@ func (s *Start) accepted() bool {
 	})
 }
 
-// limitLook finds a limit on new connections.
-const limitLook = "nft list ruleset; iptables -S   # on the store host: limit, hashlimit, connlimit, ct count"
-
 // unopened says what connections show of which some open; "": all do, or none.
 func unopened(at string, f sidechannel.Flows) string {
-	all := fmt.Sprintf("of %d new connections to the store at %s at once, %d opened", f.Tried, at, f.Tried-f.Never)
+	all := calls.Opened(f, " to the store at "+at)
 	switch {
 	case f.Never == f.Tried:
 		return ""
 	case f.ByPort():
-		return all + ", and tried again from the same ports, exactly the same ones: one of several parallel paths is dead " +
-			"(a bond's member, or a next hop of ECMP on a switch)"
+		return all + ". " + calls.OnePath + "\n" + calls.FindPath("both nodes")
 	case f.Lossy():
-		return fmt.Sprintf("%s, %d of them only when the first packet was sent again: packets to or from the store host are "+
-			"lost, or new connections are limited\nip -s link; ethtool -S IFACE; nft list ruleset   # on both", all,
-			f.Late-f.Never)
+		return all + ": packets to or from the store host are lost, or new connections are limited\n" +
+			"ip -s link; ethtool -S IFACE; nft list ruleset   # on both"
 	case f.Never > 0 && f.Again == sidechannel.Others:
-		return all + ", also when tried again: a limit on new connections there or between\n" + limitLook
+		return all + ", also when tried again: a limit on new connections there or between\n" +
+			calls.FindLimit("the store host")
 	}
 	return ""
 }
