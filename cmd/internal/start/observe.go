@@ -55,6 +55,9 @@ func (o *observer) begin(began time.Time) (end func()) {
 		defer o.ui.Status("")
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
+		var looks sync.WaitGroup
+		defer looks.Wait()
+		look := make(chan struct{}, 1) // one at a time
 		next, lonely := time.Now().Add(reminder), time.Now().Add(aloneAfter)
 		for {
 			select {
@@ -63,7 +66,14 @@ func (o *observer) begin(began time.Time) (end func()) {
 			case now := <-tick.C:
 				text := o.text(now.Sub(began))
 				o.ui.Status(text)
-				o.saySilent(ctx, now)
+				select {
+				case look <- struct{}{}: // it takes seconds; the status line goes on
+					looks.Go(func() {
+						o.saySilent(ctx, now)
+						<-look
+					})
+				default:
+				}
 				if o.callers != nil {
 					o.callers(now)
 				}
@@ -119,8 +129,8 @@ func (o *observer) saySilent(ctx context.Context, now time.Time) {
 	due := say != nil && o.away && o.lost == nil && (long || since >= shortAfter && !o.looked)
 	o.looked = o.looked || due
 	o.mu.Unlock()
-	if !due || !say(ctx, long) && !long {
-		return
+	if !due || !say(ctx, long) && !long || ctx.Err() != nil {
+		return // where the wait is over, a later one looks again
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
