@@ -46,9 +46,9 @@ func (p paced) NextBackOff() time.Duration {
 	return p.ExponentialBackOff.NextBackOff() + stagger(p.nodes)
 }
 
-// retries returns an exponential backoff with full jitter (0 to twice the interval) that only ctx ends. It begins with a
-// few milliseconds: nodes that start at once may be there before the store. The default of the library gives up silently
-// after 15 minutes.
+// retries returns an exponential backoff with full jitter (0 to twice the interval) that only ctx ends. It begins
+// with a few milliseconds: nodes that start at once may be there before the store. The default of the library gives up
+// silently after 15 minutes.
 func retries(nodes int) backoff.BackOff {
 	return paced{backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(5*time.Millisecond),

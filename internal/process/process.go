@@ -177,12 +177,11 @@ func Reached(procfs fs.FS, port int) netip.Addr {
 	return at
 }
 
-// Callers returns the addresses of other machines that are connected to a port of this one.
-func Callers(procfs fs.FS, port int) (out []netip.Addr) {
+// Callers returns the other ends of the connections that other machines have to a port of this one.
+func Callers(procfs fs.FS, port int) (out []netip.AddrPort) {
 	_ = sockets(procfs, tcpEstablished, func(s socket) bool {
-		if a := s.remote.Addr(); int(s.local.Port()) == port && a != s.local.Addr() && !a.IsLoopback() &&
-			!slices.Contains(out, a) {
-			out = append(out, a)
+		if a := s.remote.Addr(); int(s.local.Port()) == port && a != s.local.Addr() && !a.IsLoopback() {
+			out = append(out, s.remote)
 		}
 		return true
 	})

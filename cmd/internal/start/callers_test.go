@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"launch/diagnose/scene"
 	"launch/internal/sidechannel"
@@ -15,12 +16,72 @@ func TestNodesThatDoNotHearTheStoreAreNamed(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
 		{halfOpen(a, "a permanent entry"), "10.0.0.7 calls the store here, and does not acknowledge this node's answer: a"},
 		{halfOpen(a, ""), "ip neigh show 10.0.0.7   # here"},
-		{unheard(a, k, ""), "844 bytes were sent 5 times without an acknowledgement"},
-		{unheard(a, k, "a permanent entry"), "10.0.0.7 does not acknowledge the answers of the store here: a perm"},
+		{unheardBy(a, k, ""), "844 bytes were sent 5 times without an acknowledgement"},
+		{unheardBy(a, k, "a permanent entry"), "10.0.0.7 does not acknowledge the answers of the store here: a perm"},
 	} {
 		if !strings.Contains(tt.got, tt.want) {
 			t.Errorf("got %q, want %q", tt.got, tt.want)
 		}
+	}
+}
+
+func TestNodesThatDoNotHearTheStoreAreFound(t *testing.T) {
+	a, b := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.8")
+	end := func(port uint16) netip.AddrPort { return netip.AddrPortFrom(a, port) }
+	stuck := func(ports ...uint16) (out []scene.Socket) {
+		for _, p := range ports {
+			out = append(out, scene.Socket{Remote: end(p), SendQ: 844, Info: &scene.Info{Backoff: 4}})
+		}
+		return out
+	}
+	type seen struct {
+		half    []netip.Addr
+		unheard []scene.Socket
+		open    []netip.AddrPort
+	}
+	var many []netip.Addr
+	for next := a; len(many) < 9; next = next.Next() {
+		many = append(many, next)
+	}
+	for _, tt := range []struct {
+		name  string
+		looks []seen // 2 s apart
+		want  int
+	}{
+		{"half open for long", []seen{{half: many[:1]}, {half: many[:1]}, {half: many[:1]}, {half: many[:1]}}, 1},
+		{"half open for a moment", []seen{{half: many[:1]}, {half: many[:1]}, {}, {half: many[:1]}}, 0},
+		{"it has heard this node", []seen{{half: many[:1]}, {half: many[:1], open: []netip.AddrPort{end(1)}},
+			{half: many[:1]}}, 0},
+		{"another has", []seen{{half: many[:1]}, {half: many[:1], open: []netip.AddrPort{netip.AddrPortFrom(b, 1)}},
+			{half: many[:1]}}, 1},
+		{"a full queue", []seen{{half: many}, {half: many}, {half: many}}, 0},
+		{"a node that connects again", []seen{{unheard: stuck(1)}, {}, {unheard: stuck(2)}, {unheard: stuck(3)}}, 1},
+		{"one that does not", []seen{{unheard: stuck(1)}, {unheard: stuck(1)}}, 0},
+		{"two connections at once", []seen{{unheard: stuck(1, 2)}, {unheard: stuck(1, 2)}}, 0},
+		{"two, one after the other", []seen{{unheard: stuck(1), open: []netip.AddrPort{end(1), end(2)}},
+			{unheard: stuck(1, 2)}}, 0},
+	} {
+		c := newUnreachedCallers(func(netip.Addr) string { return "" })
+		now, said := time.Now(), 0
+		for _, l := range tt.looks {
+			said += len(c.look(now, l.half, l.unheard, l.open))
+			now = now.Add(2 * time.Second)
+		}
+		if said != tt.want {
+			t.Errorf("%s: said %d times, want %d", tt.name, said, tt.want)
+		}
+	}
+	c := newUnreachedCallers(func(netip.Addr) string { return "" })
+	said, now := 0, time.Now()
+	for range 30 {
+		said += len(c.look(now, many[:2], nil, nil))
+		for i := range many[:2] {
+			many[i] = many[i].Next()
+			c.since[many[i]] = now.Add(-time.Minute)
+		}
+	}
+	if said != maxNotes {
+		t.Errorf("said %d times, want %d", said, maxNotes)
 	}
 }
 
@@ -33,7 +94,7 @@ func TestConnectionsToASilentStoreShowWhy(t *testing.T) {
 		{"all open", sidechannel.Flows{Tried: 12}, ""},
 		{"none opens", sidechannel.Flows{Tried: 12, Late: 12, Never: 12, Again: sidechannel.Others}, ""},
 		{"one path of several", sidechannel.Flows{Tried: 12, Late: 5, Never: 5, Again: sidechannel.Same},
-			"of 12 new connections to the store at h:1 at once, 7 opened, and tried again from the same ports, exactly"},
+			"7 of 12 new connections to the store at h:1 opened. A second try from the same ports had the same result: one of"},
 		{"a limit", sidechannel.Flows{Tried: 12, Late: 5, Never: 5, Again: sidechannel.Others}, "a limit on new connections"},
 		{"lost packets", sidechannel.Flows{Tried: 12, Late: 7, Never: 1, Again: sidechannel.Others},
 			"6 of them only when the first packet was sent again: packets"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -144,8 +145,9 @@ func (s *Start) strangers(a rendezvous.Attendance) string {
 	}
 	joined := strings.Join(a.Here, " ")
 	var out []string
-	for _, at := range process.Callers(os.DirFS("/proc"), int(s.store.Serve[0].Port())) {
-		if !strings.Contains(joined, "("+at.String()+")") && !s.Node.IsLocal(at) {
+	for _, end := range process.Callers(os.DirFS("/proc"), int(s.store.Serve[0].Port())) {
+		at := end.Addr()
+		if !strings.Contains(joined, "("+at.String()+")") && !s.Node.IsLocal(at) && !slices.Contains(out, at.String()) {
 			out = append(out, at.String())
 		}
 	}
