@@ -184,7 +184,8 @@ func reachFaults() []fault {
 	}, {
 		group: "loss", name: "one of two paths to one node is dead", ci: true,
 		inject: func(tr *trial) {
-			tr.sick.Filter("input", "iif lo accept", "tcp dport != 29377 tcp sport != 29377 jhash tcp sport . tcp dport mod 2 seed 0x5 0 drop")
+			tr.sick.Filter("input", "iif lo accept",
+				"tcp dport != 29377 tcp sport != 29377 jhash tcp sport . tcp dport mod 2 seed 0x5 0 drop")
 		},
 		want: []string{"fail peer.flows some ports never get an answer"},
 	}, {
