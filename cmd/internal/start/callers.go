@@ -19,8 +19,8 @@ const halfAfter = 3 * time.Second
 // shortest is the number of bytes from which an answer is one packet of more than the least that networks carry.
 const shortest = 400
 
-// Limits of what unreachedCallers says and remembers. Where more callers are half open at once, the store's queue may be
-// full: Linux then leaves connections half open whose other end has acknowledged.
+// Limits of what unreachedCallers says and remembers. Where more callers are half open at once, the store's queue may
+// be full: Linux then leaves connections half open whose other end has acknowledged.
 const (
 	fewCallers = 4
 	maxCallers = 64
