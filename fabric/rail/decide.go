@@ -99,6 +99,7 @@ func (v *view) decide() decision {
 	}
 	d.others = append(d.others, gone...)
 	slices.SortStableFunc(d.rails, inOrder)
+	v.settle(d.rails)
 	d.explain(v)
 	return d
 }
@@ -130,7 +131,7 @@ func (d *decision) guess(why string) {
 
 // place gives a port of another class its role: a rail that runs slower than its like, or another.
 func (d *decision) place(v *view, c candidate, best class, of map[class][]candidate) {
-	if v.degraded(c, d.rails) {
+	if v.degraded(c, d) {
 		d.rails = append(d.rails, c)
 		return
 	}
@@ -257,15 +258,6 @@ func (v *view) networks(all []candidate) (n int) {
 		shared[name] = true
 	}
 	return n
-}
-
-// degraded reports whether a port is a rail that is slower than its like: same card and subnet.
-func (v *view) degraded(c candidate, rails []candidate) bool {
-	like := func(r candidate) bool {
-		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&
-			r.port.SMLID == c.port.SMLID && r.hca.VF == c.hca.VF && r.port.Rate > c.port.Rate
-	}
-	return len(rails) > 1 && len(rails) < len(v.gpus) && !v.isWayOut(c) && slices.ContainsFunc(rails, like)
 }
 
 // otherRole returns the role of a port that carries traffic and is not a rail. The machine's way out,

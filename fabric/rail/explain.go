@@ -91,13 +91,18 @@ func (v *view) oneForEach(d decision) bool {
 
 // home returns the network of a RoCE rail's own address; invalid where it is unknown.
 func (v *view) home(c candidate) netip.Prefix {
-	index := v.gid(c)
-	for _, g := range c.port.GIDs {
-		for _, f := range v.node.Interfaces {
-			for _, p := range f.Addrs {
-				if g.Index == index && p.Addr() == g.Addr.Unmap() {
-					return p.Masked()
-				}
+	if g, ok := v.entry(c, v.gid(c)); ok {
+		return v.housed(g).Masked()
+	}
+	return netip.Prefix{}
+}
+
+// housed returns the address of an entry with the prefix that an interface here has; invalid if none has it.
+func (v *view) housed(g fabric.GID) netip.Prefix {
+	for _, f := range v.node.Interfaces {
+		for _, p := range f.Addrs {
+			if p.Addr() == g.Addr.Unmap() {
+				return p
 			}
 		}
 	}

@@ -71,12 +71,15 @@ const RoCEv2 = "RoCE v2"
 
 // gid returns the index of the GID for a RoCE connection, or -1. It follows NCCL
 // (src/transport/net_ib/connect.cc, since 2.21), which takes the first RoCE v2 entry of the address
-// family, without link-local ones. It differs in two ways. It takes an IPv6 entry if the port has
+// family, without link-local ones. It differs in three ways. It takes an IPv6 entry if the port has
 // no IPv4 address at all, as NCCL does only with NCCL_IB_ADDR_FAMILY. It ignores entries of another
-// network namespace, since no packet of a peer returns through them.
+// network namespace, since no packet of a peer returns through them, and aliases (settle).
 func (v *view) gid(c candidate) int {
 	if c.kind != RoCE {
 		return -1
+	}
+	if index, ok := v.settled[portName(c.hca.Name, c.port.Num)]; ok {
+		return index
 	}
 	for _, four := range []bool{true, false} {
 		for _, g := range c.port.GIDs {

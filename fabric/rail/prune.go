@@ -15,6 +15,7 @@ import (
 // one also needs a clear majority. No port is removed if every GPU has the same number of ports.
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
+	v.settle(all)
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.limited, v.guests, v.wayOut,
 		v.northSouth, v.odd, v.far, v.toPeers, v.elsewhere} {
 		out := step(keep)
@@ -162,8 +163,8 @@ func (v *view) surplus(all []candidate, netdev, why string) []ruled {
 	if i < 0 || len(all) < 3 || v.dealt(len(all)) {
 		return nil
 	}
-	home, _ := common(all, network)
-	apart := home != "" && network(all[i]) != "" && home != network(all[i])
+	home, _ := common(all, v.network)
+	apart := home != "" && v.network(all[i]) != "" && home != v.network(all[i])
 	if !apart && !v.dealt(len(all)-1) {
 		return nil
 	}
@@ -235,7 +236,7 @@ func (v *view) odd(all []candidate) []ruled {
 		}, "%[2]s, and the rest is %[1]s"},
 		{4, v.card, "card %[2]s, while the rest is %[1]s"},
 		{4, subnet, "in the subnet of manager %[2]s, the rest in that of %[1]s"},
-		{2, network, "in network %[2]s, the rest in %[1]s"},
+		{2, v.network, "in network %[2]s, the rest in %[1]s"},
 		{4, stem, "interface named %[2]s…, the rest %[1]s…"},
 	} {
 		most, few := common(all, p.of)
@@ -322,12 +323,20 @@ func subnet(c candidate) string {
 }
 
 // network returns the first bytes of a RoCE port's IPv4 address. Those of rails rarely differ.
-func network(c candidate) string {
+func (v *view) network(c candidate) string {
+	if g, ok := v.entry(c, v.gid(c)); ok && g.Addr.Unmap().Is4() {
+		return wide(g)
+	}
 	i := slices.IndexFunc(c.port.GIDs, func(g fabric.GID) bool { return g.Addr.Unmap().Is4() })
 	if i < 0 {
 		return ""
 	}
-	b := c.port.GIDs[i].Addr.Unmap().As4()
+	return wide(c.port.GIDs[i])
+}
+
+// wide returns the first bytes of an IPv4 address.
+func wide(g fabric.GID) string {
+	b := g.Addr.Unmap().As4()
 	return fmt.Sprintf("%d.%d.0.0/16", b[0], b[1])
 }
 

@@ -179,7 +179,7 @@ func (v *view) missing(d decision) (out []string) {
 			continue
 		}
 		like := slices.ContainsFunc(d.rails, func(c candidate) bool {
-			return v.alike(c.hca, h) && c.kind == v.linkKind(h, h.Ports[0])
+			return v.alike(c.hca, h) && c.kind == cmp.Or(v.kindOf(h), v.linkKind(h, h.Ports[0]))
 		})
 		if card := cardOf(h); like && rails[card] < usual(rails) && active[card] < usual(busy) {
 			out = append(out, h.Name)

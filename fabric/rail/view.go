@@ -19,6 +19,7 @@ type view struct {
 	peerSure bool
 	gpus     []GPU
 	pci      map[string]fabric.PCI
+	settled  map[string]int // by port: the index of its GID, where the first one is an alias
 }
 
 func look(n fabric.Node, addr netip.Addr) *view {
