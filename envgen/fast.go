@@ -50,13 +50,44 @@ func (v *view) equals(fast fabric.Interface) []fabric.Interface {
 }
 
 // home returns the interface with this node's address. ok is false for a single node, for nodes on one
-// machine (loopback), and if no interface has the address (NAT, a virtual address).
+// machine (loopback), and if no interface has the address (NAT, a virtual address). Where only the default route
+// chose a link-local address, it is the interface that routable returns.
 func (v *view) home() (via fabric.Interface, addr netip.Prefix, ok bool) {
 	if v.World.Nodes < 2 || !v.World.Addr.IsValid() {
 		return via, addr, false
 	}
+	if v.stray() {
+		via, ok = v.routable()
+		if !ok {
+			return via, addr, false
+		}
+		return holder(v.Node, firstAddr(via))
+	}
 	via, addr, ok = holder(v.Node, v.World.Addr)
 	return via, addr, ok && via.Kind != "loopback"
+}
+
+// stray reports whether this node's address is a link-local one of the default route, as of a BMC's USB network:
+// no other machine reaches it. Where a peer has a link-local address too, they share a cable.
+func (v *view) stray() bool {
+	a := v.World.Addr.Unmap()
+	return a.Is4() && a.IsLinkLocalUnicast() && v.Node.Route.Src.Unmap() == a &&
+		!slices.ContainsFunc(v.World.Peers, netip.Addr.IsLinkLocalUnicast) && len(v.Node.Interfaces) > 0
+}
+
+// routable returns the first rail's interface with an address that a router forwards, else the only interface of a
+// network card with one.
+func (v *view) routable() (fabric.Interface, bool) {
+	all := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool {
+		return !cabled(i) || !i.Up || !i.Running || i.Master != "" || !firstAddr(i).IsGlobalUnicast()
+	})
+	if i := slices.IndexFunc(all, v.onRail); i >= 0 {
+		return all[i], true
+	}
+	if len(all) == 1 {
+		return all[0], true
+	}
+	return fabric.Interface{}, false
 }
 
 // onLoopback reports whether this node's address is on a loopback interface, and is no loopback address.

@@ -68,11 +68,17 @@ func byPeers(f func(v *view, via fabric.Interface, addr netip.Prefix) want) func
 		case !ok && v.onLoopback():
 			return right(fmt.Sprintf("this node's address %s is on a loopback interface, which the libraries leave out",
 				v.World.Addr))
+		case !ok && v.stray():
+			return right(fmt.Sprintf("this node's address %s is link-local: no other machine reaches it", v.World.Addr))
 		case !ok:
 			return right(fmt.Sprintf("no interface that is up has this node's address %s", v.World.Addr))
 		}
 		w := f(v, via, addr)
 		w.because = fmt.Sprintf("the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
+		if v.stray() {
+			w.because = fmt.Sprintf("%s is link-local, and %s on %s is an address that a router forwards", v.World.Addr,
+				addr.Addr(), via.Name)
+		}
 		return w
 	}
 }

@@ -166,13 +166,19 @@ func (v *view) closed(h fabric.HCA) string {
 }
 
 // bare returns the HCAs on the PCI bus that show no RDMA device: their driver is not loaded, or the
-// device is in another network namespace. A function assigned to a guest does not count.
+// device is in another network namespace. A function assigned to a guest does not count, and a virtual one
+// without a driver next to its physical one. RDMA cards of Mellanox may have the class of any network.
 func (v *view) bare() (out []NIC) {
 	without := v.node.WithoutRDMA()
 	for _, p := range v.node.PCI {
 		what := hardware(p)
+		loose := p.Driver == "" && p.Vendor == fabric.VendorMellanox && p.Physfn == "" && strings.HasPrefix(p.Class, "0x02")
+		if loose && what == "Ethernet" {
+			what = "Mellanox"
+		}
 		has := slices.ContainsFunc(without, func(w fabric.PCI) bool { return w.Addr == p.Addr })
-		if p.Driver == "vfio-pci" || !has && (p.Driver != "" || what == "Ethernet") {
+		if p.Driver == "vfio-pci" || !has && (p.Driver != "" || what == "Ethernet") ||
+			p.Driver == "" && p.Physfn != "" {
 			continue
 		}
 		why := "no driver is bound to it"
@@ -186,8 +192,12 @@ func (v *view) bare() (out []NIC) {
 		}
 		out = append(out, NIC{Name: p.Addr, HCA: true, Role: Unusable, Sure: true, Why: what + " hardware, but " + why})
 	}
-	// InfiniBand before Ethernet: the more important comes first.
-	slices.SortStableFunc(out, func(a, b NIC) int { return -cmp.Compare(a.Why, b.Why) })
+	// The more important is first.
+	order := []string{"Omni-Path", "InfiniBand", string(EFA), "Mellanox", "Ethernet"}
+	rank := func(n NIC) int {
+		return slices.IndexFunc(order, func(what string) bool { return strings.HasPrefix(n.Why, what) })
+	}
+	slices.SortStableFunc(out, func(a, b NIC) int { return rank(a) - rank(b) })
 	return out
 }
 

@@ -172,6 +172,9 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	if f, bad := cardsAlone(in); bad {
 		return []finding.Finding{f}
 	}
+	if f, bad := driverless(in); bad {
+		return []finding.Finding{f}
+	}
 	switch why := noRDMA(in); {
 	case why != "":
 		return finding.Skips(why)
