@@ -20,7 +20,8 @@ func addressRules() []rule {
 		alone: first + "; without RDMA all of them carry data",
 		when: "the first does not lead to the peers, or one at which not all nodes reach each other would carry data; on " +
 			"Slingshot without a known plugin, if another interface would carry data",
-		value: "=NAME of the interface with this node's address; on Slingshot, all of its links",
+		value: "=NAME of the interface with this node's address (where a default route has only a link-local one, a " +
+			"rail's); on Slingshot, all of its links",
 		used:  (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
 	}, {
 		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
