@@ -22,7 +22,7 @@ func addressRules() []rule {
 			"Slingshot without a known plugin, if another interface would carry data",
 		value: "=NAME of the interface with this node's address (where a default route has only a link-local one, a " +
 			"rail's); on Slingshot, all of its links",
-		used:  (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
+		used: (*view).gpus, want: byPeers((*view).wantNCCLIf), agrees: ncclAgrees,
 	}, {
 		name: "NCCL_SOCKET_FAMILY", scope: setting.Job, source: "NCCL src/misc/socket.cc, src/os/linux.cc",
 		alone: "takes an interface's IPv4 address before its IPv6 one",

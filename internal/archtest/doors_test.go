@@ -284,7 +284,7 @@ var testDoors = map[string][]string{
 	"preflight/network":   {"preflight/checktest"},
 	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
 	"preflight/gpu":       {"fabric/software", "preflight/checktest"},
-	"preflight/rdma":      {"fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
+	"preflight/rdma":      {"fabric/machine", "fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
 	"preflight/calls":     {"fabric/machine/machinetest"},
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},
 	// memstore is one of the stores under test; porcupine judges what was asked

@@ -1,22 +1,21 @@
 package rdma
 
 import (
-	"slices"
 	"strings"
 
 	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/finding"
-	"launch/internal/setting"
 	"launch/preflight"
 )
 
 // driverless finds a node with GPUs whose job uses TCP since its RDMA cards have no driver.
 func driverless(in preflight.Input) (finding.Finding, bool) {
 	fab := rail.Of(in.Node, in.Addr)
-	decided := slices.ContainsFunc(in.Job.Decided, func(d setting.Decided) bool {
-		return d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
-	})
+	decided := false
+	for _, d := range in.Job.Decided {
+		decided = decided || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
+	}
 	if fab.Kind != rail.TCP || decided || len(in.Node.Cards) == 0 || unused(in) != "" {
 		return finding.Finding{}, false
 	}
