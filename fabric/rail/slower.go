@@ -30,6 +30,9 @@ func (v *view) degraded(c candidate, d *decision) bool {
 	if v.below(d.rails) {
 		return room && v.hole(c, append(absent, d.rails...))
 	}
+	if !room { // nothing shows which of the two has the place
+		d.guess(c.hca.Name + " is slower than the rails, and one like it is missing")
+	}
 	return room
 }
 
