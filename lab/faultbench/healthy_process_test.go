@@ -77,7 +77,7 @@ func processOddities() []oddity {
 		{name: "4096 open files", make: prepare("ulimit -S -n 4096")},
 		{name: "no core files, a small stack", make: prepare("ulimit -c 0", "ulimit -S -s 4096")},
 		{name: "4 GB of addresses", takes: "machine", make: prepare("ulimit -v 4000000")},
-		{name: "files of at most 1 MiB, as the soft limit", takes: "machine", make: prepare("ulimit -S -f 2048")},
+		{name: "files of at most 2 TiB, as the soft limit", takes: "machine", make: prepare("ulimit -S -f 4294967296")},
 		{name: "a TMPDIR of 100 MiB", takes: "tmp", make: prepare(`mount -t tmpfs -o size=100m none "$TMPDIR"`)},
 		{name: "a working directory that is read-only", takes: "cwd",
 			make: prepare(`mkdir "$0/ro"`, `mount -t tmpfs -o ro none "$0/ro"`, `cd "$0/ro"`)},
