@@ -44,7 +44,7 @@ func TestWhoHasNotStartedInTimeIsNamedByTheOthers(t *testing.T) {
 		b.startTimeout = 2 * time.Second
 		nodes := gone(t, b, 0, 1)
 		for _, n := range nodes[:2] {
-			if e := n.notified(t, Late); e.Text != "rank 2, node 2 c (10.0.0.1), has not started" {
+			if e := n.notified(t, Late); e.Text != "node rank 2, node 2 c (10.0.0.1), has not started" {
 				t.Errorf("%s got %q", n.me().Host, e.Text)
 			}
 		}
@@ -78,7 +78,7 @@ func TestWhoseCommandFailsIsNamedToTheOthers(t *testing.T) {
 				nodes := gone(t, b, 0, 1, 2)
 				nodes[failed].Finished(3)
 				nodes[failed].Leave("its command has ended")
-				want := fmt.Sprintf("rank %d, node %[1]d %c (10.0.0.1), failed: its command ended with 3", failed, 'a'+failed)
+				want := fmt.Sprintf("node rank %d, node %[1]d %c (10.0.0.1), failed: its command ended with 3", failed, 'a'+failed)
 				if e := nodes[2].notified(t, Failed); e.Text != want {
 					t.Errorf("got %q, want %q", e.Text, want)
 				}

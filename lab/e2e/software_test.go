@@ -56,7 +56,7 @@ func TestANodeWithAnotherNCCLIsNamedAndReplaced(t *testing.T) {
 	for _, n := range []*node{a, b, bad} {
 		n.says("fail same.nccl")
 		n.says("2 of 3 nodes have NCCL 2.27.5; ")
-		n.says("(rank 2) has NCCL 2.26.2")
+		n.says("(node rank 2) has NCCL 2.26.2")
 	}
 	if s := bad.err.String(); !strings.Contains(s, "nvidia_nccl_cu12-2.26.2.dist-info") {
 		t.Errorf("the file with the version is not named:\n%s", s)

@@ -5,12 +5,12 @@ import "time"
 // A head whose network is lost ends no connection, and sshd notices that after hours, or never. So a shell that has
 // something to remove, or a command that runs, ends once its input has been silent for long.
 
-// lifeEvery is how often a shell gets a line from this process. The script below has the rest: 12 pauses of 10 s
+// lifeEvery is how often a shell gets a line from this process. The script below has the rest: 120 pauses of 1 s
 // without a line end it, and long pauses where an input is on its way, in which there is no line.
 const lifeEvery = 10 * time.Second
 
 // long is how many pauses the longest copy may take: hosts_check.go of package start gives it 16 minutes.
-const long = 100
+const long = 1000
 
 // lifeLine is that line.
 const lifeLine = "launch_life\n"
@@ -56,11 +56,11 @@ launch_stop() {
 launch_alone() { launch_stat self; [ -n "$launch_parent" ] && [ "$launch_parent" != $$ ]; }
 launch_silence() {
 	trap - EXIT
-	launch_n=0 launch_most=${launch_long:-${launch_pauses:-12}}
+	launch_n=0 launch_most=${launch_long:-${launch_pauses:-120}}
 	trap 'launch_n=0' USR1
 	while [ $launch_n -lt $launch_most ] && ! launch_alone; do
 		launch_n=$((launch_n + 1))
-		sleep ${launch_pause:-10} &
+		sleep ${launch_pause:-1} &
 		launch_sleep=$!
 		while kill -0 $launch_sleep 2>/dev/null; do wait $launch_sleep; done
 	done
