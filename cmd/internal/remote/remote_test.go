@@ -27,15 +27,21 @@ func agent(t *testing.T, script string) Agent {
 	return Agent{Argv: []string{file}}
 }
 
-// shells are the shells of this machine that a host may have as /bin/sh.
-func shells(t *testing.T) (out []string) {
-	t.Helper()
+// inEachShell calls test with a session of each shell of this machine that a host may have as /bin/sh.
+func inEachShell(t *testing.T, test func(t *testing.T, s *Session)) {
 	for _, shell := range []string{"dash", "bash", "bash --posix", "busybox sh"} {
-		if _, err := exec.LookPath(strings.Fields(shell)[0]); err == nil {
-			out = append(out, shell)
+		if _, err := exec.LookPath(strings.Fields(shell)[0]); err != nil {
+			continue
 		}
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, s)
+		})
 	}
-	return out
 }
 
 func TestASessionRunsScriptsInOneShell(t *testing.T) {
@@ -65,17 +71,13 @@ func TestASessionRunsScriptsInOneShell(t *testing.T) {
 
 // A head that is killed leaves the shells without input, in the middle of a command.
 func TestARunEndsWithTheInputOfTheShell(t *testing.T) {
-	for _, shell := range shells(t) {
-		s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
-		if err != nil {
-			t.Fatal(err)
-		}
+	inEachShell(t, func(t *testing.T, s *Session) {
 		dir := t.TempDir()
 		if _, err := s.Do("cd " + Quote(dir) + "; a=1; : >left; " + AtEnd + "='rm left'"); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := s.Run(`echo $a; ` + Await + ` printf '%s\n' 'b  c'; cat`); strings.Join(got, ",") != "1,b  c" {
-			t.Errorf("%s: printed %q, %v", shell, got, err)
+			t.Errorf("printed %q, %v", got, err)
 		}
 		ended := make(chan error)
 		go func() {
@@ -89,16 +91,16 @@ func TestARunEndsWithTheInputOfTheShell(t *testing.T) {
 		}
 		_ = s.in.Close()
 		if err := <-ended; err == nil {
-			t.Errorf("%s: no error of a shell that has ended", shell)
+			t.Error("no error of a shell that has ended")
 		}
 		if _, err := os.Stat(dir + "/left"); err == nil {
-			t.Errorf("%s: %s was not run", shell, AtEnd)
+			t.Errorf("%s was not run", AtEnd)
 		}
 		// A process that has ended may still be a zombie.
 		if line, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/cmdline"); len(line) > 0 {
-			t.Errorf("%s: the command still runs", shell)
+			t.Error("the command still runs")
 		}
-	}
+	})
 }
 
 func TestWhatAStartUpFilePrintsIsKeptApart(t *testing.T) {
@@ -131,24 +133,20 @@ func TestAnAgentThatFailsSaysWhy(t *testing.T) {
 }
 
 func TestAShellReadsAnInputAndGoesOn(t *testing.T) {
-	for _, name := range shells(t) {
-		s, err := Open(t.Context(), agent(t, `exec `+name+` -s`), "h1")
-		if err != nil {
-			t.Fatal(err)
-		}
+	inEachShell(t, func(t *testing.T, s *Session) {
 		to := filepath.Join(t.TempDir(), "copy")
 		input := []byte(strings.Repeat("echo this is no command\n\x00", 1<<16))
 		if err := s.Feed("cat >"+Quote(to), input); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%v", err)
 		}
 		if got, _ := os.ReadFile(to); !bytes.Equal(got, input) {
-			t.Errorf("%s: %d of %d bytes", name, len(got), len(input))
+			t.Errorf("%d of %d bytes", len(got), len(input))
 		}
 		if got, err := s.Do("echo x"); err != nil || !slices.Equal(got, []string{"x"}) {
-			t.Errorf("%s: afterwards %q %v", name, got, err)
+			t.Errorf("afterwards %q %v", got, err)
 		}
 		s.Close()
-	}
+	})
 }
 
 // What a command has not read of its input must not become a command.
