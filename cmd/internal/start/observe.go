@@ -26,7 +26,6 @@ type observer struct {
 	twin     func(other string) string
 
 	// silent, if set, prints once why a store may not answer for long; apart why nodes are lost again and again.
-	looked bool // by silent, before a long silence
 	silent func(ctx context.Context, long bool) (said bool)
 	apart  func()
 	// callers, if set, prints which nodes call the store here in vain.
@@ -40,6 +39,7 @@ type observer struct {
 	lost    func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
 	away    bool             // the store is lost
 	since   time.Time        // from then on
+	looked  bool             // for the reason of that, before silentAfter
 	breaks  int              // how many worlds broke up before their start
 	over    bool             // this node has what it waited for: who leaves now is no news
 	here    int              // how many nodes have joined, this one included; 0: not known
