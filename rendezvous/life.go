@@ -162,7 +162,7 @@ func (l *life) act(a action) (err error) {
 	case protocol.Notify:
 		s.cfg.Events(*a.Notice)
 	case protocol.Wake:
-		time.AfterFunc(a.After, s.nudge)
+		s.wake(a.After)
 	case protocol.WatchControl:
 		l.rev, l.quieter = a.Rev, time.After(s.cfg.TTL/settle+spread(s.cfg.crowd()))
 		l.control, err = l.way.changes(a.Rev)

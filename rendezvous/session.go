@@ -135,5 +135,14 @@ func (s *Session) nudge() {
 	}
 }
 
+// wake asks the state for another pass after a time, or at once.
+func (s *Session) wake(after time.Duration) {
+	if after <= 0 {
+		s.nudge()
+		return
+	}
+	time.AfterFunc(after, s.nudge)
+}
+
 // newID returns a random identity.
 func newID() string { return fmt.Sprintf("%016x", rand.Uint64()) }

@@ -31,7 +31,7 @@ func (s *Session) ask(ctx context.Context, e, look event, ended func() event) ac
 			case protocol.Notify:
 				s.cfg.Events(*a.Notice)
 			case protocol.Wake:
-				time.AfterFunc(a.After, s.nudge)
+				s.wake(a.After)
 			case protocol.Linger:
 				s.linger(ctx, a)
 			case protocol.Reply:
