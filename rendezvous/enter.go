@@ -133,7 +133,8 @@ type entrance struct {
 	pb.KVClient // etcd's service, of which a registration uses only Txn
 	life        context.Context
 	end         context.CancelFunc
-	stream      grpc.ClientStream // nil: the store does not know Enter
+	stream      grpc.ClientStream  // nil: the store does not know Enter
+	control     clientv3.WatchChan // without Enter: of the control keys, from before the registration on
 }
 
 // entrance gets a lease.
@@ -147,8 +148,12 @@ func (s *Session) entrance(life context.Context) (*entrance, *clientv3.LeaseGran
 		}
 		e.end()
 	}
+	e := &entrance{s: s, life: life}
 	g, err := s.cli.Grant(ctx, ttl)
-	return &entrance{s: s, life: life}, g, err
+	if err == nil { // before the registration, as in admit
+		e.control, err = s.watch(life, s.k.Control, now, clientv3.WithPrefix())
+	}
+	return e, g, err
 }
 
 // open begins the stream with its first request, and waits like etcd's client.
@@ -205,7 +210,7 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOp
 // the connection.
 func (e *entrance) changes(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {
-		return e.s.watch(e.life, e.s.k.Control, rev, clientv3.WithPrefix())
+		return since(e.life, e.control, rev), nil
 	}
 	out := make(chan clientv3.WatchResponse)
 	send := func(r clientv3.WatchResponse) {

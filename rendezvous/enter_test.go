@@ -110,6 +110,45 @@ func TestAStoreWithoutEnterIsAskedAsAnEtcd(t *testing.T) {
 		b.enter(Member{Index: -1, Size: 2, Host: "b"}).join(ctx))
 }
 
+// TestAnEtcdIsWatchedFromBeforeTheRegistration: also what a compaction has removed since
+// is shown, and nothing that is older than the registration.
+func TestAnEtcdIsWatchedFromBeforeTheRegistration(t *testing.T) {
+	ctx := short(t, 10*time.Second)
+	cli := newExternal(t).connect(t)
+	defer cli.Close()
+	s := &Session{cli: cli, cfg: Config{TTL: testTTL}, k: protocol.KeysOf("j")}
+	way, _, err := s.entrance(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var revs []int64
+	for _, v := range []string{"registered", "next", "last"} {
+		r, err := cli.Put(ctx, s.k.Epoch, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		revs = append(revs, r.Header.Revision)
+	}
+	if _, err := cli.Compact(ctx, revs[2]); err != nil {
+		t.Fatal(err)
+	}
+	control, err := way.changes(revs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seen := []int64{}; len(seen) < 2; {
+		r, ok := <-control
+		if err := watched(r, ok); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range r.Events {
+			if seen = append(seen, e.Kv.ModRevision); e.Kv.ModRevision != revs[len(seen)] {
+				t.Fatalf("revisions %v, want %v", seen, revs[1:])
+			}
+		}
+	}
+}
+
 // TestEnterTakesNothingButARegistration: what is no registration changes nothing.
 func TestEnterTakesNothingButARegistration(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
