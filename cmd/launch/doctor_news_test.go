@@ -17,6 +17,8 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 		Until: since.Add(10 * time.Minute), Do: "kubectl get service train"}}
 	missing := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Progress,
 		Attendance: &rendezvous.Attendance{Joined: 1, Want: 2, Missing: []int{1}}}}
+	unfit := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{
+		Joined: 1, Want: 2, Left: []rendezvous.Member{{Index: -1, Host: "b", Left: "it is unfit: calls to it are dropped"}}}}}
 	lost := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Lost, Text: "connection refused"}}
 	for _, tc := range []struct {
 		news             companion.News
@@ -26,6 +28,7 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 			"until 13:15:00: no such host", "kubectl get service train"},
 		{missing, "node.missing", "has not started its command: 1 of 2 nodes joined; waiting for node 1",
 			"start launch there"},
+		{unfit, "node.missing", "; b joined and left: it is unfit: calls to it are dropped", "look at why it left"},
 		{lost, "launch.waits", "has not started its command: the store does not answer: connection refused",
 			"look at the store's host"},
 		{companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Back}}, "launch.waits",

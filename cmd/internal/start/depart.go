@@ -76,7 +76,7 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 	case e != nil && e.Code == exit.Missing:
 		return rendezvous.TimeUp
 	case e != nil && e.Code == exit.Unfit:
-		return "it is unfit"
+		return s.unfitBy()
 	}
 	if _, ok := errors.AsType[*rendezvous.SpareError](err); ok {
 		return notNeeded
@@ -85,6 +85,18 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 		return fmt.Sprintf("it was refused: it has --nnodes %s, this job has %s", e.Self, e.Want)
 	}
 	return err.Error()
+}
+
+// unfitBy says, for the others, why this node is unfit: the finding between the nodes that is about it, else its own.
+func (s *Start) unfitBy() string {
+	failed := s.Peer.Failed()
+	if len(failed) == 0 {
+		failed = s.Local.Failed()
+	}
+	if len(failed) == 0 {
+		return "it is unfit"
+	}
+	return "it is unfit: " + failed[0].What
 }
 
 // endedBy says, for the others, that a signal ended this node.
