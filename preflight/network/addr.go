@@ -195,6 +195,13 @@ func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 		return f
 	}
 	if in.Node.RuntimeBridge(i) {
+		if slices.ContainsFunc(endpoints(in.Job.Store.V), func(e endpoint) bool { return e.host == a.String() }) {
+			return finding.Warnf("the store's address %s is this machine's own on %s, a network of its containers or guests",
+				a, i.Name).See(i.Name, "%v", i.Addrs).
+				Breaking("this node finds a store of its own there, and does not meet the nodes of other machines").
+				Do("give that network other addresses (bip in /etc/docker/daemon.json, then restart docker)\n" +
+					"or choose the store's address in another network: --store HOST, the same on all nodes")
+		}
 		return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
 			Breaking("peers on other machines do not reach it").
 			Do("launch --addr ADDRESS …   # an address of the network between the nodes")

@@ -73,6 +73,8 @@ func TestAddrUsable(t *testing.T) {
 		{"link-local IPv4, two machines on a cable", at("169.254.1.5", "host0"), "warn link-local"},
 		{"link-local IPv4, the store too", at("169.254.1.5", "169.254.1.7"), "ok link-local"},
 		{"docker0", at("172.17.0.1", "host0"), "warn docker0"},
+		{"docker0 has the store's address", at("172.17.0.1", "172.17.0.1"),
+			"warn the store's address 172.17.0.1 is this machine's own on docker0"},
 		{"behind NAT", at("203.0.113.9", "host0"), "warn not an address of this node"},
 		{"any", at("0.0.0.0", "host0"), "fail not an address of a node"},
 		{"one node", checktest.Nodes(at("127.0.0.1", "host0"), 1), "skip one node"},
