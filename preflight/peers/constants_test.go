@@ -44,7 +44,15 @@ func TestSettingsThatHaveToBeAlikeAreCompared(t *testing.T) {
 			set(false, 1, "TORCH_DISTRIBUTED_DEBUG", "DETAIL")(i, p)
 			p.Loads.Torch.Version = "2.15.0"
 		}), "TORCH_DISTRIBUTED_DEBUG differs", finding.Fail, []int{1}},
-		{"the same, without torch", posts(4, set(false, 1, "TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
+		{"the barrier of torch", posts(4, func(i int, p *Post) {
+			set(false, 1, "TORCH_DIST_INIT_BARRIER", "1")(i, p)
+			p.Loads.Torch.Version = "2.4.1"
+		}), "TORCH_DIST_INIT_BARRIER differs", finding.Fail, []int{1}},
+		{"the same, which an older torch does not read", posts(4, func(i int, p *Post) {
+			set(false, 1, "TORCH_DIST_INIT_BARRIER", "1")(i, p)
+			p.Loads.Torch.Version = "2.0.1"
+		}), "TORCH_DIST_INIT_BARRIER differs", finding.Warn, nil},
+		{"detail without torch", posts(4, set(false, 1, "TORCH_DISTRIBUTED_DEBUG", "DETAIL")),
 			"TORCH_DISTRIBUTED_DEBUG differs", finding.Warn, nil},
 		{"another library's", posts(4, set(true, 3, "UCX_TLS", "tcp")), "UCX_TLS differs", finding.Warn, nil},
 	} {

@@ -244,7 +244,6 @@ func compareConstants(posts []Post) (out []judged) {
 		}
 	}
 	loads := loadsOf(posts)
-	torch := slices.ContainsFunc(loads, func(l Loads) bool { return l.Torch.Version != "" })
 	gpus, rdma := onGPU(loads), slices.ContainsFunc(loads, func(l Loads) bool { return l.RDMA })
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		gs := groupsBySetting(posts, name)
@@ -258,11 +257,11 @@ func compareConstants(posts []Post) (out []judged) {
 		var unfit []int
 		idle := slices.Contains(settled(), name) || name == "NCCL_NET_PLUGIN" || // same.plugin compares what it finds
 			strings.HasPrefix(name, "NCCL_IB_") && !rdma
-		if name == torchDebug {
-			f = f.Breaking("with DETAIL a rank compares each collective with all others first " +
-				"(ProcessGroupWrapper of torch), and those without it do not answer")
+		waits := waitsOf(name, loads)
+		if waits != "" {
+			f = f.Breaking("%s", waits)
 		}
-		if torch && name == torchDebug || gpus && strings.HasPrefix(name, "NCCL_") && !idle {
+		if waits != "" || gpus && strings.HasPrefix(name, "NCCL_") && !idle {
 			f.Status = finding.Fail
 			unfit = ranksIn(gs[1:])
 		}
@@ -271,8 +270,20 @@ func compareConstants(posts []Post) (out []judged) {
 	return out
 }
 
-// torchDebug is the setting of torch with which a rank waits for all others to have it too.
-const torchDebug = "TORCH_DISTRIBUTED_DEBUG"
+// waitsOf returns for what the ranks with a setting of torch wait until all others have it too; "": they do not.
+func waitsOf(name string, loads []Loads) string {
+	since := func(major, minor int) bool {
+		return slices.ContainsFunc(loads, func(l Loads) bool { return atLeast(l.Torch.Version, major, minor) })
+	}
+	switch {
+	case name == "TORCH_DISTRIBUTED_DEBUG" && since(0, 0):
+		return "with DETAIL a rank compares each collective with all others first (ProcessGroupWrapper of torch), and " +
+			"those without it do not answer"
+	case name == "TORCH_DIST_INIT_BARRIER" && since(2, 1): // before, all ranks wait (distributed_c10d.py)
+		return "with it a rank waits at the end of init_process_group until all others do, and those without it never do"
+	}
+	return ""
+}
 
 // settled are settings of NCCL with which ranks agree all the same, by the least that all can: a start of two nodes
 // with one GPU each ran where only one of them had it (NCCL 2.28.9, make accept-gpu). Where channels, buffers, the
