@@ -24,6 +24,20 @@ const (
 	typeLoopback   = 772
 )
 
+// forbidden is the fact that is unknown where a sandbox or a seccomp filter forbids rtnetlink.
+const forbidden = "rtnetlink, which is forbidden here"
+
+// AddressesForbidden returns the error of a process that may not ask the kernel for the addresses of this node; "": it
+// may. Libraries that call getifaddrs (glibc sysdeps/unix/sysv/linux/ifaddrs.c) then find no interface.
+func (n Node) AddressesForbidden() string {
+	for _, u := range n.Unknown {
+		if u.What == forbidden {
+			return u.Why
+		}
+	}
+	return ""
+}
+
 // readInterfaces lists the interfaces of this network namespace: the kernel's list (links), since a
 // /sys mounted in another namespace shows that one's. sysfs adds driver, speed and NUMA node.
 func (n *Node) readInterfaces(r Roots) {
@@ -33,7 +47,11 @@ func (n *Node) readInterfaces(r Roots) {
 	}
 	links, err := r.Links()
 	if err != nil {
-		n.note(&Unknown{What: "rtnetlink", Why: err.Error()})
+		what := "rtnetlink"
+		if refused(err) {
+			what = forbidden
+		}
+		n.note(&Unknown{What: what, Why: err.Error()})
 		return
 	}
 	fromSys := n.Interfaces

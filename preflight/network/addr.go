@@ -89,7 +89,7 @@ func hostResolves(_ context.Context, in preflight.Input) finding.Finding {
 	case len(n.HostAddrs) == 0:
 		return finding.Skipf("this run asks no name server")
 	}
-	if len(n.Interfaces) > 0 && !slices.ContainsFunc(n.HostAddrs, func(s string) bool {
+	if len(n.Interfaces) > 0 && n.AddressesForbidden() == "" && !slices.ContainsFunc(n.HostAddrs, func(s string) bool {
 		a, err := netip.ParseAddr(s)
 		return err != nil || a.IsLoopback() || n.IsLocal(a)
 	}) {
@@ -176,6 +176,11 @@ func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 			Breaking("only machines on the same cable or switch reach it").
 			Do("launch --addr ADDRESS …   # if the peers are farther away")
 	}
+	if why := in.Node.AddressesForbidden(); why != "" {
+		return finding.Failf("this process may not read the addresses of this node").See("socket AF_NETLINK", "%s", why).
+			Breaking("Gloo, NCCL and all that call getifaddrs find no interface, and end").
+			Do("allow AF_NETLINK: RestrictAddressFamilies of its systemd unit, or the seccomp profile of its container")
+	}
 	i, ok := in.Node.InterfaceOf(a)
 	if !ok {
 		return finding.Warnf("%s is not an address of this node", a).
@@ -194,22 +199,31 @@ func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 	if f, bad := dockerBridge(in, a, i); bad {
 		return f
 	}
-	if in.Node.RuntimeBridge(i) {
-		if slices.ContainsFunc(endpoints(in.Job.Store.V), func(e endpoint) bool { return e.host == a.String() }) {
-			return finding.Warnf("the store's address %s is this machine's own on %s, a network of its containers or guests",
-				a, i.Name).See(i.Name, "%v", i.Addrs).
-				Breaking("this node finds a store of its own there, and does not meet the nodes of other machines").
-				Do("give that network other addresses (bip in /etc/docker/daemon.json, then restart docker)\n" +
-					"or choose the store's address in another network: --store HOST, the same on all nodes")
-		}
-		return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
-			Breaking("peers on other machines do not reach it").
-			Do("launch --addr ADDRESS …   # an address of the network between the nodes")
+	if f, bad := runtimeBridge(in, a, i); bad {
+		return f
 	}
 	if f, bad := sharedNetwork(in, a, i); bad {
 		return f
 	}
 	return finding.Passf("%s on %s", a, i.Name)
+}
+
+// runtimeBridge finds this node's address in a network of its own containers or guests. Where the store has it, other
+// machines find the store elsewhere.
+func runtimeBridge(in preflight.Input, a netip.Addr, i fabric.Interface) (finding.Finding, bool) {
+	if !in.Node.RuntimeBridge(i) {
+		return finding.Finding{}, false
+	}
+	if slices.ContainsFunc(endpoints(in.Job.Store.V), func(e endpoint) bool { return e.host == a.String() }) {
+		return finding.Warnf("the store's address %s is this machine's own on %s, a network of its containers or guests",
+			a, i.Name).See(i.Name, "%v", i.Addrs).
+			Breaking("this node finds a store of its own there, and does not meet the nodes of other machines").
+			Do("give that network other addresses (bip in /etc/docker/daemon.json, then restart docker)\n" +
+				"or choose the store's address in another network: --store HOST, the same on all nodes"), true
+	}
+	return finding.Warnf("%s is on %s, which leads to this machine's own containers or guests", a, i.Name).
+		Breaking("peers on other machines do not reach it").
+		Do("launch --addr ADDRESS …   # an address of the network between the nodes"), true
 }
 
 // sharedNetwork finds another card in the network of this node's address, where the data goes over TCP: Linux

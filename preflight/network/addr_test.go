@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/fstest"
 
 	"launch/fabric"
 	"launch/internal/launcher"
@@ -76,6 +77,7 @@ func TestAddrUsable(t *testing.T) {
 		{"docker0 has the store's address", at("172.17.0.1", "172.17.0.1"),
 			"warn the store's address 172.17.0.1 is this machine's own on docker0"},
 		{"behind NAT", at("203.0.113.9", "host0"), "warn not an address of this node"},
+		{"netlink is forbidden", forbidden(t, at("10.0.0.5", "host0")), "fail this process may not read the addresses"},
 		{"any", at("0.0.0.0", "host0"), "fail not an address of a node"},
 		{"one node", checktest.Nodes(at("127.0.0.1", "host0"), 1), "skip one node"},
 		{"unknown", func() preflight.Input { in := checktest.Four(); in.Addr = netip.Addr{}; return in }(),
@@ -86,6 +88,14 @@ func TestAddrUsable(t *testing.T) {
 				tt.want)
 		})
 	}
+}
+
+// forbidden is the node of a process that may not open a netlink socket.
+func forbidden(t *testing.T, in preflight.Input) preflight.Input {
+	n := fabric.Detect(t.Context(), fabric.Roots{Sys: fstest.MapFS{}, Proc: fstest.MapFS{},
+		Links: func() ([]fabric.Interface, error) { return nil, syscall.EAFNOSUPPORT }}, fabric.Options{})
+	in.Node.Interfaces, in.Node.Unknown = nil, n.Unknown
+	return in
 }
 
 func TestHostResolves(t *testing.T) {
