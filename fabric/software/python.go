@@ -39,6 +39,9 @@ func (d detector) interpreter() (python, program string) {
 	}
 	for range 4 { // as deep as the kernel goes
 		file := d.lookPath(name, search)
+		if real, is := d.shimmed(file, search); is {
+			file = real
+		}
 		if file == "" {
 			return "", ""
 		}

@@ -23,6 +23,15 @@ func wheel(edit func(*Facts)) Facts {
 	return f
 }
 
+// shims are those of pyenv with three versions, of which 3.12.10 is the venv, and the file that chooses for all.
+func shims(chosen string, more ...string) []string {
+	const script = "#!/usr/bin/env bash\nset -e\n\nprogram=\"${0##*/}\"\n\nexport PYENV_ROOT=\"/opt/pyenv\"\n" +
+		"exec \"/opt/pyenv/libexec/pyenv\" exec \"$program\" \"$@\"\n"
+	return append([]string{"/opt/pyenv/shims/torchrun*", script, "/opt/pyenv/shims/python*", script,
+		"/opt/pyenv/versions/3.12.10", "-> /env", "/opt/pyenv/versions/3.12.4/bin/pip*", "",
+		"/opt/pyenv/versions/3.13.0/bin/pip*", "", "/opt/pyenv/version", chosen}, more...)
+}
+
 func TestTheInterpreterOfTheCommandIsFound(t *testing.T) {
 	python := func(file string) Facts { return wheel(func(f *Facts) { f.Python.Path = file }) }
 	for name, tc := range map[string]struct {
@@ -46,6 +55,20 @@ func TestTheInterpreterOfTheCommandIsFound(t *testing.T) {
 			wheel(nil)},
 		"uv's trampoline": {venv("/env/bin/torchrun*",
 			"#!/bin/sh\n'''exec' '/env/bin/python3' \"$0\" \"$@\"\n' '''\n"), Command{Program: "/env/bin/torchrun"}, wheel(nil)},
+		"pyenv's version of the folder": {venv(shims("3.12.4\n", "/work/.python-version", "3.12 # the series\n")...),
+			Command{Program: "torchrun", Dir: "/work/sub", Env: []string{"PATH=/opt/pyenv/shims:/usr/bin"}}, wheel(nil)},
+		"pyenv's version of the variable": {venv(shims("3.11.2\n")...), Command{Program: "python",
+			Dir: "/", Env: []string{"PATH=/opt/pyenv/shims", "PYENV_VERSION=3.13.0:3.12.10"}},
+			wheel(func(f *Facts) {
+				f.Python.Path = "/opt/pyenv/versions/3.12.10/bin/python"
+				f.Torch.Path = "/opt/pyenv/versions/3.12.10/lib/python3.12/site-packages/torch"
+			})},
+		"pyenv's version of all": {venv(shims("# none yet\n3.12.10\n")...),
+			Command{Program: "/opt/pyenv/shims/torchrun", Dir: "/"}, wheel(nil)},
+		"pyenv's system": {venv(shims("system\n")...), Command{Program: "torchrun", Dir: "/",
+			Env: []string{"PATH=/opt/pyenv/shims/:/env/bin"}}, wheel(nil)},
+		"pyenv without a version": {venv(shims("3.9.1\n")...), Command{Program: "torchrun", Dir: "/",
+			Env: []string{"PATH=/opt/pyenv/shims:/env/bin"}}, Facts{}},
 		"a script of something else": {venv("/opt/torchrun*", "#!/env/bin/torchrun\n"), Command{Program: "/opt/torchrun"},
 			Facts{}},
 		"a shell script": {venv("/opt/run.sh*", "#!/bin/sh\npython train.py\n"), Command{Program: "/opt/run.sh"},
