@@ -24,6 +24,8 @@ func (d detector) environment() (dir string, makes bool) {
 			if dir = d.env("VIRTUAL_ENV"); dir == "" {
 				dir = d.inProject(rest, "-C", "--directory", "-P", "--project")
 			}
+		case "pixi":
+			dir = d.pixi(rest)
 		case "pipenv", "hatch":
 			dir = d.inProject(rest)
 		default:
@@ -94,6 +96,25 @@ func (d detector) conda(program string, words []string) string {
 	for _, dir := range append(places, path.Join(d.cmd.Home, ".conda/envs", name)) {
 		if _, m, ok := d.resolve(dir); ok && m.IsDir() {
 			return dir
+		}
+	}
+	return ""
+}
+
+// pixi returns the named or default environment of the nearest workspace.
+func (d detector) pixi(words []string) string {
+	name, ok := option(words, "-e", "--environment")
+	if !ok {
+		name = cmp.Or(d.env("PIXI_ENVIRONMENT_NAME"), "default")
+	}
+	start := d.start(words, "--manifest-path", "-m")
+	if d.file(start) {
+		start = path.Dir(start)
+	}
+	for _, dir := range upwards(start) {
+		env := path.Join(dir, ".pixi/envs", name)
+		if _, m, ok := d.resolve(env); ok && m.IsDir() {
+			return env
 		}
 	}
 	return ""

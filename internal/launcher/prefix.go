@@ -51,6 +51,8 @@ func prefixes() []prefix {
 		{names: "nsys", sub: "launch", short: "h", long: "help", values: true},
 		{names: "ncu nv-nsight-cu-cli", short: "fh", values: true,
 			long: "force-overwrite nvtx csv call-stack disable-extra-suffixes quiet help"},
+		{names: "compute-sanitizer cuda-memcheck", short: "hV", values: true},
+		{names: "py-spy", sub: "record", until: "--"},
 		{names: "rocprof", short: "i:o:d:t:m:",
 			long: "stats hip-trace hsa-trace sys-trace roctx-trace hip-api kernel-trace timestamp= " +
 				"basenames= obj-tracking= tool-version="},
@@ -61,6 +63,9 @@ func prefixes() []prefix {
 		{names: "poetry", sub: "run", short: "nqvC:P:",
 			long: "no-interaction quiet verbose no-cache no-plugins ansi no-ansi directory= project="},
 		{names: "pipenv", sub: "run", short: "vq", long: "verbose quiet"},
+		{names: "pixi", sub: "run", short: "xnhvqe:p:m:",
+			long: "executable environment= platform= clean-env skip-deps templated manifest-path= frozen locked as-is " +
+				"no-install no-lockfile-update revalidate verbose quiet color= no-progress no-config config-file="},
 		{names: "hatch", sub: "run", short: "e:p:vq", long: "env= project= verbose quiet"},
 	}
 }
