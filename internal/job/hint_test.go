@@ -73,11 +73,12 @@ func TestAHintIsRightWhenPasted(t *testing.T) {
 		"accelerate launch --deepspeed_multinode_launcher pdsh t.py", "accelerate launch --cpu --num_processes 3 t.py",
 		"python -m accelerate.commands.launch --multi_gpu t.py", "deepspeed --num_gpus 2 t.py --x 1",
 		"deepspeed --num_nodes 2 --no_ssh t.py", "torchx run -s local_cwd dist.ddp -j 2x2 --script t.py",
-		"horovodrun -np 4 -H a:2,b:2 python t.py", "colossalai run --num_nodes 2 --nproc_per_node 4 t.py",
+		"horovodrun -np 4 -H a:2,b:2 python t.py", "horovodrun --mpi -np 4 -H a:2,b:2 python t.py",
+		"colossalai run --num_nodes 2 --nproc_per_node 4 t.py", "colossalai run --num_nodes 2 --nproc_per_node 4 -m t",
 		"dlrover-run --nnodes 2 --nproc_per_node 2 t.py", "ft_launcher --nnodes 2 --nproc-per-node 2 t.py",
 		"torchrun --standalone t.py", "torchrun --nnodes 2 t.py", "vllm serve m",
 		"vllm serve m -tp 16 --distributed-executor-backend ray", "vllm serve m -dp 4 --data-parallel-start-rank 2",
-		"vllm serve m -dp 4 --data-parallel-rank 0", "vllm serve m -tp 16 --nnodes 2",
+		"vllm serve m -dp 4 --data-parallel-rank 0", "vllm serve m -dp 4 -dpe", "vllm serve m -tp 16 --nnodes 2",
 		"python -m vllm.entrypoints.openai.api_server --model m -tp 2", "sglang serve --model-path m",
 		"python -m sglang.launch_server --model-path m --tp 2", "ray start --head",
 		"ray symmetric-run --min-nodes 2 -- python t.py", "fabric run t.py", "fabric run --num-nodes 2 t.py",
@@ -106,7 +107,7 @@ func TestAHintIsRightWhenPasted(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Errorf("%s (%s): the hint leads to an error: %v", line, name, err)
-			case j.Line.Kind == launcher.Mpirun: // once, on the head node
+			case j.Line.Kind == launcher.Mpirun, j.Line.Starter == "horovodrun": // once, on the head node
 			case j.Single && (name == "no flag" || name == "store"): // nothing says that there are several
 			default:
 				aWorld(t, line+" ("+name+")", j)

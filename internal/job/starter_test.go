@@ -45,7 +45,8 @@ func TestARefusedLauncherNamesTheLineToType(t *testing.T) {
 		"deepspeed --num_gpus 2 t.py -x": "launch --nnodes 2 --store h torchrun --nproc-per-node 2 t.py -x" + program,
 		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py"://
 		"launch --nnodes 2 --store h torchrun --nproc-per-node 2 t.py" + program,
-		"horovodrun -np 2 python t.py": "launch mpirun -np 2 python t.py   # once, on the head node",
+		"horovodrun -np 2 python t.py":       "launch horovodrun -np 2 python t.py   # once, on the head node",
+		"horovodrun --mpi -np 2 python t.py": "launch mpirun -np 2 python t.py   # once, on the head node",
 	} {
 		if bad := refused(t, two(line), 78, "launch runs the command on each node, but "); bad.Fix != want {
 			t.Errorf("%s: fix %q, want %q", line, bad.Fix, want)

@@ -48,7 +48,7 @@ func (l Line) Instead(nodes int) (argv []string, once, program bool) {
 	case s.title == vllmServer().title:
 		return l.insteadServer(), false, false
 	case s.once:
-		return slices.Concat(l.Argv[:l.Program], insteadHorovod(l.Argv[l.At+1:])), true, false
+		return l.insteadHorovod(), true, false
 	}
 	return l.insteadTorchrun(), false, true
 }
@@ -89,7 +89,11 @@ func (l Line) insteadVLLM(nodes int) []string {
 		return slices.Concat(l.Argv[:l.Program], []string{"ray", "symmetric-run", "--"}, l.Argv[l.Program:])
 	case l.vllmSize()%nodes != 0 && !l.has("config"):
 		return l.adding("--tensor-parallel-size", "8", "--pipeline-parallel-size", strconv.Itoa(nodes)).
-			dropping("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_rank", "data_parallel_start_rank")
+			dropping("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_rank", "data_parallel_start_rank",
+				"data_parallel_external_lb")
+	case nodes%l.size("data_parallel_size") != 0 && (l.has("data_parallel_rank") || l.has("data_parallel_external_lb")):
+		return l.adding("--data-parallel-hybrid-lb").dropping("data_parallel_rank", "data_parallel_start_rank",
+			"data_parallel_external_lb", "data_parallel_hybrid_lb", "headless")
 	case l.has("data_parallel_rank") && !l.has("data_parallel_external_lb"):
 		l = l.adding("--data-parallel-external-lb")
 	case l.has("data_parallel_start_rank") && !l.has("headless") && !l.has("data_parallel_hybrid_lb"):
@@ -130,15 +134,19 @@ func (l Line) insteadTorchrun() []string {
 			each = value
 		}
 	}
-	i := slices.IndexFunc(words, func(w string) bool { return strings.HasSuffix(w, ".py") })
+	i := slices.IndexFunc(words, func(w string) bool { return w == "-m" || strings.HasSuffix(w, ".py") })
 	if i < 0 {
 		return l.torchrunOf(each, []string{"train.py"})
 	}
-	script, rest := words[i], words[i+1:]
+	n := 1 // the words that name the program: SCRIPT.py, or -m MODULE
+	if words[i] == "-m" {
+		n = min(2, len(words)-i)
+	}
+	script, rest := words[i:i+n], words[i+n:]
 	if len(rest) > 0 && rest[0] == "--" { // torchx
 		rest = rest[1:]
 	}
-	return l.torchrunOf(each, slices.Concat([]string{script}, rest))
+	return l.torchrunOf(each, slices.Concat(script, rest))
 }
 
 // horovodFlags are horovodrun's options without a value, and horovodPairs those with two (horovod/runner/launch.py,
@@ -152,16 +160,26 @@ const (
 	horovodPairs = "--blacklist-cooldown-range"
 )
 
-// insteadHorovod returns mpirun with the number of processes and the hosts of a horovodrun.
-func insteadHorovod(words []string) []string {
-	mpirun := []string{"mpirun"}
+// insteadHorovod returns the line itself, for the head node. Where it asks for MPI, that is mpirun with its processes
+// and hosts, which launch checks. Under mpirun, each process of a Horovod without MPI would be a world of its own.
+func (l Line) insteadHorovod() []string {
+	if mpirun, asked := mpirunOf(l.Argv[l.At+1:]); asked {
+		return slices.Concat(l.Argv[:l.Program], mpirun)
+	}
+	return slices.Clone(l.Argv)
+}
+
+// mpirunOf returns mpirun with the number of processes and the hosts of a horovodrun, and whether that asks for MPI.
+func mpirunOf(words []string) (mpirun []string, asked bool) {
+	mpirun = []string{"mpirun"}
 	same := map[string]string{"-np": "-np", "--num-proc": "-np", "-H": "-H", "--hosts": "-H", "-hostfile": "--hostfile",
 		"--hostfile": "--hostfile"}
 	for i := 0; i < len(words); i++ {
 		name, value, attached := strings.Cut(words[i], "=")
+		asked = asked || name == "--mpi" || name == "--mpi-args"
 		switch {
 		case !strings.HasPrefix(name, "-"):
-			return append(mpirun, words[i:]...)
+			return append(mpirun, words[i:]...), asked
 		case slices.Contains(strings.Fields(horovodFlags), name):
 			continue
 		case name == horovodPairs:
@@ -178,7 +196,7 @@ func insteadHorovod(words []string) []string {
 			mpirun = append(mpirun, strings.Fields(value)...)
 		}
 	}
-	return append(mpirun, "python", "train.py")
+	return append(mpirun, "python", "train.py"), asked
 }
 
 // torchrunOf returns torchrun after the line's prefixes.

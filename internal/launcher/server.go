@@ -50,7 +50,7 @@ func (l Line) size(dests ...string) int {
 // Each node runs the line. Each starts the processes of its GPUs; those of the other nodes have no HTTP
 // server (--headless). The product of the sizes is the world.
 func vllm() starter {
-	return starter{kind: VLLM, names: "vllm", sub: "serve", title: "vllm serve", server: true,
+	return starter{kind: VLLM, names: "vllm vllm.entrypoints.cli.main", sub: "serve", title: "vllm serve", server: true,
 		nodes: "nnodes", rank: "node_rank", addr: "master_addr", port: "master_port", options: vllmOptions}
 }
 
@@ -63,12 +63,13 @@ func vllmServer() starter {
 func vllmOptions() []torchOption {
 	all := table("nnodes node_rank master_addr master_port tensor_parallel_size pipeline_parallel_size "+
 		"prefill_context_parallel_size data_parallel_size data_parallel_address data_parallel_rank "+
-		"data_parallel_start_rank distributed_executor_backend data_parallel_backend config",
+		"data_parallel_start_rank distributed_executor_backend data_parallel_backend api_server_count config",
 		"headless data_parallel_external_lb data_parallel_hybrid_lb data_parallel_multi_port_external_lb help")
 	alias := map[string]string{"nnodes": "-n", "node_rank": "-r", "tensor_parallel_size": "-tp",
 		"pipeline_parallel_size": "-pp", "data_parallel_size": "-dp", "data_parallel_address": "-dpa",
 		"data_parallel_rank": "-dpn", "data_parallel_start_rank": "-dpr", "prefill_context_parallel_size": "-pcp",
-		"help": "-h", "data_parallel_hybrid_lb": "-dph", "data_parallel_external_lb": "-dpe"}
+		"help": "-h", "data_parallel_hybrid_lb": "-dph", "data_parallel_external_lb": "-dpe",
+		"data_parallel_multi_port_external_lb": "-dpm", "data_parallel_backend": "-dpb", "api_server_count": "-asc"}
 	for i, o := range all {
 		all[i].alias = alias[o.dest]
 		all[i].perNode = slices.Contains([]string{"node_rank", "headless"}, o.dest)
@@ -94,6 +95,9 @@ func (l Line) checkVLLM(nodes int) error {
 	case l.has("data_parallel_multi_port_external_lb"):
 		return exit.Errorf(exit.Config, "launch cannot place vllm serve --data-parallel-multi-port-external-lb").
 			Do("--data-parallel-external-lb")
+	case l.has("data_parallel_external_lb") && nodes%l.size("data_parallel_size") != 0:
+		return exit.Errorf(exit.Config, "--data-parallel-external-lb has one replica on a node or on several, but %d nodes "+
+			"share %d replicas", nodes, l.size("data_parallel_size"))
 	case !l.has("config") && l.vllmSize()%nodes != 0:
 		return exit.Errorf(exit.Config, "vllm serve has %d processes by its sizes, which %d nodes cannot share", l.vllmSize(),
 			nodes)
@@ -101,16 +105,22 @@ func (l Line) checkVLLM(nodes int) error {
 	return nil
 }
 
-// vllmSettings adds what differs by node: only node rank 0 serves HTTP, unless a balancer asks each node.
+// vllmSettings adds what differs by node: only node rank 0 serves HTTP, unless a balancer asks each replica. Then
+// the first node of each replica does. What only a node with HTTP may have is dropped on the others.
 func (l Line) vllmSettings(w World, settings []option) (all []option, drop []string) {
-	each := l.has("data_parallel_external_lb") || l.has("data_parallel_hybrid_lb")
-	if l.size("data_parallel_size") > 1 {
+	replicas := l.size("data_parallel_size")
+	if replicas > 1 {
 		settings = append(settings, option{"data_parallel_address", w.MasterAddr, "node rank 0 coordinates the replicas"})
 	}
-	if w.NodeRank == Known(0) || each {
+	serves := w.NodeRank == Known(0)
+	if l.has("data_parallel_external_lb") || l.has("data_parallel_hybrid_lb") {
+		serves = w.NodeRank.V%max(w.Nodes.V/replicas, 1) == 0
+	}
+	if serves {
 		return settings, []string{"headless"}
 	}
-	return append(settings, option{"headless", "", "node rank 0 serves HTTP"}), nil
+	return append(settings, option{"headless", "", "another node serves HTTP"}),
+		[]string{"api_server_count", "data_parallel_hybrid_lb"}
 }
 
 // sglang returns SGLang's server (sglang/srt/arg_groups/fields/parallel.py of 0.5.23). Each node runs the
@@ -131,7 +141,7 @@ func sglang() starter {
 // sglangServe is the same under its newer name.
 func sglangServe() starter {
 	s := sglang()
-	s.names, s.sub, s.title = "sglang", "serve", "sglang serve"
+	s.names, s.sub, s.title = "sglang sglang.cli.main", "serve", "sglang serve"
 	return s
 }
 

@@ -58,6 +58,9 @@ func goldens() map[string]string {
 		"vllm serve m --data_parallel_size 16 --headless --node-rank 0 --nnodes=2": //
 		"vllm serve m --data_parallel_size 16{0: --node-rank 0}{1: --headless} --nnodes=2" +
 			"{1: --node-rank=1} --master-addr=10.77.0.1 --master-port=29500 --data-parallel-address=10.77.0.1",
+		"vllm serve m -tp 2 -asc 1 --port 8000": "vllm serve m -tp 2{0: -asc 1} --port 8000" + server + "{1: --headless}",
+		"python -m vllm.entrypoints.cli.main serve m -tp 2": "python -m vllm.entrypoints.cli.main serve m -tp 2" + server +
+			"{1: --headless}",
 		"vllm serve m -dp 2 --data-parallel-hybrid-lb": "vllm serve m -dp 2 --data-parallel-hybrid-lb" + server +
 			" --data-parallel-address=10.77.0.1",
 		"python3 -m sglang.launch_server --model-path m --tp 16 --nccl-init-addr h:1"://
@@ -151,6 +154,8 @@ func TestLinesThatMakeNoWorldOfTwoNodesAreErrors(t *testing.T) {
 		"vllm serve m -tp 16 --distributed-executor-backend ray": "on the head of a Ray cluster",
 		"vllm serve m -dp 4 --data-parallel-start-rank 2":        "differ by node",
 		"python -m vllm.entrypoints.openai.api_server --model m": "no --headless",
+		"vllm serve m -tp 8 -dpb ray":                            "on the head of a Ray cluster",
+		"vllm serve m -dp 4 -dpe":                                "2 nodes share 4 replicas",
 		"sglang serve --model-path m --tp 1":                     "1 processes by its sizes",
 	} {
 		l := parse(t, line)
@@ -250,17 +255,37 @@ func TestJAXFindsItsProcessesByItself(t *testing.T) {
 	}
 }
 
-func TestHorovodrunBecomesMpirun(t *testing.T) {
+// Only a line that asks for MPI may become mpirun: under mpirun a Horovod without MPI has worlds of one.
+func TestHorovodrunRunsOnceOnTheHead(t *testing.T) {
 	for line, want := range map[string]string{
-		"horovodrun -np 4 -H a:2,b:2 python t.py -v":                          "mpirun -np 4 -H a:2,b:2 python t.py -v",
-		"horovodrun --verbose --gloo --hosts=a:1,b:1 -p 22 -np 2 python t.py": "mpirun -H a:1,b:1 -np 2 python t.py",
-		"horovodrun --hostfile h --num-proc 2 --start-timeout 9 ./a.out":      "mpirun --hostfile h -np 2 ./a.out",
-		"horovodrun -np 2 --reset-limit 3 -H a,b ./a.out":                     "mpirun -np 2 -H a,b ./a.out",
-		"horovodrun --blacklist-cooldown-range 60 300 -np 2 ./a.out 1":        "mpirun -np 2 ./a.out 1",
+		"horovodrun -np 4 -H a:2,b:2 python t.py -v":                          "",
+		"horovodrun --verbose --gloo --hosts=a:1,b:1 -np 2 python t.py --mpi": "",
+		"horovodrun --mpi -np 4 -H a:2,b:2 python t.py -v":                    "mpirun -np 4 -H a:2,b:2 python t.py -v",
+		"horovodrun --verbose --mpi --hosts=a:1,b:1 -p 22 -np 2 python t.py":  "mpirun -H a:1,b:1 -np 2 python t.py",
+		"horovodrun --hostfile h --num-proc 2 --start-timeout 9 --mpi ./a":    "mpirun --hostfile h -np 2 ./a",
+		"horovodrun --mpi -np 2 --reset-limit 3 -H a,b ./a.out":               "mpirun -np 2 -H a,b ./a.out",
+		"horovodrun --mpi --blacklist-cooldown-range 60 300 -np 2 ./a.out 1":  "mpirun -np 2 ./a.out 1",
 		"horovodrun -np 2 --log-hide-timestamp --mpi-args=--bind-to=none ./a": "mpirun -np 2 --bind-to=none ./a",
 	} {
 		argv, once, program := parse(t, line).Instead(2)
+		if want == "" {
+			want = line
+		}
 		if got := strings.Join(argv, " "); got != want || !once || program {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestAModuleStaysAModuleUnderTorchrun(t *testing.T) {
+	for line, want := range map[string]string{
+		"colossalai run --nproc_per_node 4 -m a.b --x 1":       "torchrun --nproc-per-node 4 -m a.b --x 1",
+		"torchx run -s local_cwd dist.ddp -j 2x2 -m a.b -- -v": "torchrun --nproc-per-node 2 -m a.b -v",
+		"dlrover-run --nproc_per_node=2 -m a.b t.py":           "torchrun --nproc-per-node 2 -m a.b t.py",
+		"colossalai run --nproc_per_node 4":                    "torchrun --nproc-per-node 4 train.py",
+	} {
+		argv, once, program := parse(t, line).Instead(2)
+		if got := strings.Join(argv, " "); got != want || once || !program {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 	}
