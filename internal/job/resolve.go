@@ -100,6 +100,7 @@ func attempt(in Input, loose bool) (Job, error) {
 	r.uses()
 	r.callsJAX()
 	r.rayAlone()
+	r.horovodAlone()
 	r.shellLauncher()
 	return r.job, r.spawns()
 }

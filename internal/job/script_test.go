@@ -107,6 +107,44 @@ func TestAScriptThatStartsARayOnEachNodeIsNamed(t *testing.T) {
 	}
 }
 
+// Tried with Horovod 0.28.1: each process of two nodes was a world of one, and ended well.
+func TestAScriptWhoseHorovodFindsNoOtherProcessIsNamed(t *testing.T) {
+	const alone = "import horovod.torch as hvd\nhvd.init()\n"
+	const what = "reads no variable of launch"
+	for line, want := range map[string]string{
+		"python t.py --x 1":                     "python t.py --x 1",
+		"torchrun --nproc-per-node 2 t.py -v":   "python t.py -v",
+		"python -m torch.distributed.run t.py":  "python t.py",
+		"horovodrun -np 2 -H a,b python t.py":   "",
+		"mpirun -np 2 --host a,b python t.py":   "",
+		"accelerate launch --cpu t.py":          "",
+		"ray symmetric-run -- python t.py":      "",
+		"bash t.py":                             "",
+		"env HOROVOD_RANK=0 python t.py":        "",
+		"python -m torch.distributed.run other": "",
+	} {
+		j, err := Resolve(scripted(line, alone))
+		i := slices.IndexFunc(j.Notes, func(f finding.Finding) bool { return strings.Contains(f.What, what) })
+		switch {
+		case want == "" && i >= 0:
+			t.Errorf("%s: %+v", line, j.Notes[i])
+		case want != "" && (i < 0 || !strings.HasPrefix(j.Notes[i].Fix,
+			"launch horovodrun -np 16 --hostfile HOSTS "+want+"   # once")):
+			t.Errorf("%s: %v, %+v", line, err, j.Notes)
+		}
+	}
+	for _, text := range []string{"import horovod.torch as hvd\n# hvd.init()\n", "import torch\nhvd.init()\n",
+		"import horovod.torch as hvd\nfrom horovod.ray import RayExecutor\nhvd.init()\n"} {
+		if j := resolve(t, scripted("python t.py", text)); noted(j, "job.command", what) == finding.Warn {
+			t.Errorf("%q: %v", text, j.Notes)
+		}
+	}
+	one := scripted("python t.py", alone).with(func(f *Flags) { f.NNodes = flagged("--nnodes", "1") })
+	if j := resolve(t, one); noted(j, "job.command", what) == finding.Warn {
+		t.Errorf("one node: %v", j.Notes)
+	}
+}
+
 func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
 	for text, want := range map[string]bool{
 		"import jax\njax.distributed.initialize()\n":             true,
