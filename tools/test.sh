@@ -10,7 +10,8 @@ tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin openssh-cl
 	echo "the tests that need these are skipped"
 tools/torch.sh || echo "the tests that need a current torch are skipped"
 tools/libs.sh || echo "the tests that need these are skipped"
-tools/launchers.sh accelerate deepspeed dlrover lightning nvidia-resiliency-ext torchx || echo "the tests that need these are skipped"
+tools/launchers.sh accelerate colossalai deepspeed dlrover lightning nvidia-resiliency-ext torchx ||
+	echo "the tests that need these are skipped"
 tools/roce.sh || echo "the tests between virtual machines are skipped"
 
 # Installing these would start a daemon. PATH below includes them.

@@ -35,6 +35,7 @@ func starts() []start {
 		{"accelerate", "accelerate launch --cpu --num_processes 4 %s/accelerated.py", 4, true},
 		{"accelerate", "accelerate-launch --cpu %s/accelerated.py", 2, false},
 		{"accelerate", "python -m accelerate.commands.launch --cpu %s/accelerated.py", 2, false},
+		{"colossalai", "colossalai run --nproc_per_node 2 --host host0,host1 %s/colossal.py", 4, true},
 		{"deepspeed", "deepspeed --hostfile %s/hosts %s/deep.py", 4, false},
 		{"deepspeed", "deepspeed --num_gpus 2 %s/deep.py", 4, true},
 		{"deepspeed", "deepspeed --no_ssh --hostfile %s/hosts %s/deep.py", 4, false},
@@ -123,20 +124,27 @@ func (h hosts) run(t *testing.T, line []string) []said {
 	out := make([]said, len(h.lab.Hosts))
 	var wg sync.WaitGroup
 	for i, host := range h.lab.Hosts {
-		// With process ids of its own: ray stop ends all that it sees.
-		own := append(strings.Fields("unshare --pid --fork --kill-child --mount-proc"), line...)
-		cmd := host.Command(ctx, host.Named(own...)...)
-		temp := filepath.Join(h.temp, host.Name)
-		if err := os.MkdirAll(temp, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		cmd.Env = append(cmd.Env, "PATH="+h.path, "TMPDIR="+temp, "OMP_NUM_THREADS=1",
-			"PYTHONDONTWRITEBYTECODE=1")
-		cmd.Dir = host.Dir()
+		cmd := h.command(ctx, t, host, line)
 		wg.Go(func() { out[i] = ran(host.Name, cmd) })
 	}
 	wg.Wait()
 	return out
+}
+
+// command returns a line as a command on one host.
+func (h hosts) command(ctx context.Context, t *testing.T, host *netns.Host, line []string) *exec.Cmd {
+	t.Helper()
+	// With process ids of its own: ray stop ends all that it sees.
+	own := append(strings.Fields("unshare --pid --fork --kill-child --mount-proc"), line...)
+	cmd := host.Command(ctx, host.Named(own...)...)
+	temp := filepath.Join(h.temp, host.Name)
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Env = append(cmd.Env, "PATH="+h.path, "TMPDIR="+temp, "OMP_NUM_THREADS=1",
+		"PYTHONDONTWRITEBYTECODE=1")
+	cmd.Dir = host.Dir()
+	return cmd
 }
 
 func ran(host string, cmd *exec.Cmd) said {
