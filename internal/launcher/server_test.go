@@ -1,7 +1,9 @@
 package launcher
 
 import (
+	_ "embed"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -35,6 +37,32 @@ func TestTheFirstNodeOfEachReplicaServesHTTP(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+//go:embed testdata/servers.txt
+var servers string
+
+// The file says what the real parsers made of these lines. A line that changes needs the servers again.
+func TestTheServersWereAskedAboutTheWrittenLines(t *testing.T) {
+	for record := range strings.SplitSeq(servers, "\n\n") {
+		head, written, ok := strings.Cut(strings.TrimSpace(record), "\n")
+		if !ok || strings.HasPrefix(head, "#") {
+			continue
+		}
+		nodes, typed, _ := strings.Cut(head, " nodes: ")
+		n, err := strconv.Atoi(nodes)
+		lines := strings.Split(written, "\n")
+		if err != nil || len(lines) != 2*n {
+			t.Fatalf("%s: %v, %d lines", head, err, len(lines))
+		}
+		for rank := range n {
+			w := twoNodes(rank)
+			w.Nodes = Known(n)
+			if got := strings.Join(command(t, typed, w).Argv, " "); got != strings.TrimSpace(lines[2*rank]) {
+				t.Errorf("%s, node rank %d: %q, but the servers were asked about %q", head, rank, got, lines[2*rank])
+			}
 		}
 	}
 }
