@@ -11,6 +11,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // fits checks the line against the number of nodes. The error has a line to type.
@@ -34,7 +35,11 @@ func (r *resolver) fits(nodes int) error {
 // insteadOf returns the line to paste with another command.
 func (r *resolver) insteadOf(argv []string, once bool) string {
 	if once {
-		return launcher.Quote(append([]string{"launch"}, argv...)) + "   # once, on the head node"
+		words := []string{"launch"}
+		if again, err := launcher.Parse(argv, ""); err == nil && again.Kind != launcher.Mpirun && r.severalAnyway() {
+			words = append(words, "--nnodes", "1")
+		}
+		return launcher.Quote(append(words, argv...)) + "   # once, on the head node"
 	}
 	var flags []string
 	if again, err := launcher.Parse(argv, ""); err == nil && again.NNodes.Set { // the line has it
@@ -45,6 +50,12 @@ func (r *resolver) insteadOf(argv []string, once bool) string {
 		flags = append(flags, "--store", "HOST")
 	}
 	return r.pasteOf(argv, flags...)
+}
+
+// severalAnyway reports whether a line without flags has several nodes: by a variable, or by the scheduler.
+func (r *resolver) severalAnyway() bool {
+	variable := func(v setting.Value[string]) bool { return v.Set && !strings.HasPrefix(v.From.Name, "--") }
+	return r.sched.nodes.Set || variable(r.in.Flags.NNodes) || variable(r.in.Flags.Store)
 }
 
 // nodeOptions returns the options by which launchers take the number of nodes.

@@ -52,6 +52,14 @@ func TestARefusedLauncherNamesTheLineToType(t *testing.T) {
 			t.Errorf("%s: fix %q, want %q", line, bad.Fix, want)
 		}
 	}
+	// Pasted, it has to be one node also where a variable says several.
+	variables := input("horovodrun -np 2 -H a,b python t.py").with(func(f *Flags) {
+		f.NNodes, f.Store = flagged("LAUNCH_NNODES", "2"), flagged("LAUNCH_STORE", "h")
+	})
+	if bad := refused(t, variables, 78, "horovodrun"); bad.Fix !=
+		"launch --nnodes 1 horovodrun -np 2 -H a,b python t.py   # once, on the head node" {
+		t.Errorf("fix %q", bad.Fix)
+	}
 	// Without a number of nodes the one of the line counts, and no node is started.
 	store := input("colossalai run --num_nodes 2 --nproc_per_node 4 t.py").
 		with(func(f *Flags) { f.Store = flagged("--store", "h") })
