@@ -63,8 +63,8 @@ func stuck(dst netip.Addr) string {
 		return why
 	}
 	if hops, setting := hopLimit(dst, i.Name); hops > 0 && hops < fewHops && viaRouter(dst) {
-		return fmt.Sprintf("this node's packets have a hop limit of %d (%s; 64 is usual), and %s is after a router", hops,
-			setting, dst)
+		return fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router: sysctl -w %s=64", hops,
+			dst, setting)
 	}
 	return ""
 }
@@ -110,7 +110,7 @@ func hopLimit(dst netip.Addr, iface string) (hops int, setting string) {
 	}
 	text, _ := os.ReadFile("/proc/sys/" + setting)
 	hops, _ = strconv.Atoi(strings.TrimSpace(string(text)))
-	return hops, "sysctl " + setting
+	return hops, setting
 }
 
 // viaRouter returns whether the route to an address has a router.

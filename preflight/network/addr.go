@@ -56,9 +56,13 @@ func loopbackUp(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("%s is up", in.Node.Interfaces[i].Name)
 	}
 	name := in.Node.Interfaces[i].Name
-	return finding.Warnf("the loopback interface %s is down", name).
+	f := finding.Warnf("the loopback interface %s is down", name).
 		Breaking("this node does not reach itself, at any of its addresses: its ranks do not find each other").
 		Do("ip link set %s up", name)
+	if len(in.Serve) > 0 {
+		f.Status, f.Breaks = finding.Fail, "this node hosts the store, and does not reach itself, at any of its addresses"
+	}
+	return f
 }
 
 func hostResolves(_ context.Context, in preflight.Input) finding.Finding {

@@ -215,3 +215,19 @@ func TestOwnNameMeansThisNode(t *testing.T) {
 		}
 	}
 }
+
+func TestLoopbackUp(t *testing.T) {
+	lo := func(up, hosts bool) preflight.Input {
+		in := checktest.Four()
+		in.Node.Interfaces = []fabric.Interface{{Name: "lo", Kind: "loopback", Up: up}}
+		if hosts {
+			in.Serve = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.5:29377")}
+		}
+		return in
+	}
+	for want, in := range map[string]preflight.Input{
+		"ok lo is up": lo(true, true), "warn lo is down": lo(false, false), "fail lo is down": lo(false, true),
+	} {
+		checktest.Wants(t, checktest.Verdict(t, Checks(), "addr.loopback", in), want)
+	}
+}
