@@ -112,6 +112,28 @@ func TestANodeThatLosesItsAddressSaysSo(t *testing.T) {
 	}
 }
 
+// TestANodeWhoseAddressAnotherMachineTakesSaysSo: that machine is a node itself.
+func TestANodeWhoseAddressAnotherMachineTakesSaysSo(t *testing.T) {
+	t.Parallel()
+	c, file, nodes := commandsRun(t, 3)
+	at, thief := time.Now(), c.lab.Hosts[2]
+	thief.Filter("input", "ip daddr 10.77.0.2 tcp dport 1-65535 drop")
+	thief.Run("", "ip", "addr", "add", "10.77.0.2/24", "dev", "eth0")
+	thief.Run("", "ip", "neigh", "flush", "dev", "eth0") // it asks for host0's address from this one
+	thief.Run("", "python3", "-c", "import socket; s = socket.socket(type=socket.SOCK_DGRAM); "+
+		"s.bind(('10.77.0.2', 0)); s.sendto(b'', ('10.77.0.1', 9))")
+	nodes[1].says("has this node's address 10.77.0.2, too")
+	if took := time.Since(at); took > lossLimit {
+		t.Errorf("it says it after %s", took)
+	}
+	nodes[0].says("was lost")
+	thief.Run("", "ip", "addr", "del", "10.77.0.2/24", "dev", "eth0")
+	end(t, file)
+	for _, n := range nodes {
+		n.exits(0)
+	}
+}
+
 func TestFailFastEndsTheCommandsWhenANodeIsLost(t *testing.T) {
 	t.Parallel()
 	c, _, nodes := commandsRun(t, 3, "--fail-fast")

@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -86,7 +87,8 @@ func (p *companion) gone(text, at string) {
 	p.tell(f)
 }
 
-// adrift returns what cuts this node off from the others: its interface has no link, or its address is gone; else "".
+// adrift returns what cuts this node off from the others: its interface has no link, or its address is gone, or another
+// machine has it, too; else "".
 func (p *companion) adrift() string {
 	own := p.world.Self.Addr
 	i, there := interfaceOf(own)
@@ -96,7 +98,33 @@ func (p *companion) adrift() string {
 	case i.Flags&net.FlagRunning == 0:
 		return i.Name + " has no link"
 	}
+	if who := p.claimant(own, i); who != nil {
+		return fmt.Sprintf("another machine (%s) has this node's address %s, too", who, own)
+	}
 	return ""
+}
+
+// claimant returns the hardware address of another machine that has this node's own address; nil: none is known. A
+// device that answers for other nodes as well answers for all: a few are asked for.
+func (p *companion) claimant(own netip.Addr, i net.Interface) net.HardwareAddr {
+	who, err := fabric.Claimant(own, i.Name)
+	if err != nil || who == nil {
+		return nil
+	}
+	asked, others := 0, 0
+	for _, n := range p.doctor.others(p.ctx) {
+		if r, err := fabric.RouteTo(n.Addr); err != nil || r.Interface != i.Name || asked == 3 {
+			continue
+		}
+		asked++
+		if theirs, err := fabric.Claimant(n.Addr, i.Name); err == nil && !bytes.Equal(theirs, who) {
+			others++
+		}
+	}
+	if asked > 0 && others == 0 {
+		return nil
+	}
+	return who
 }
 
 // callBudget bounds one call to a node that was lost. Where nothing answers, there are calls in a row: a path that has
