@@ -64,12 +64,14 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		jobCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses, torchWaits, ncclCauses,
+		jobCauses, socketCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
+		torchWaits, ncclCauses,
 		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
 		schedulerCauses, programCauses, batchCauses,
-		kernelCauses, cudaCauses, ncclLast, ncclOpen, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
+		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
+		sshFacts, socketFacts,
 	} {
 		out = append(out, part...)
 	}
@@ -104,7 +106,8 @@ var stepWords = []string{
 var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
 	"Init COMPLETE", "Using network ", "Rendezvous complete", "has connected to", "connected to",
 	"init_process_group returned",
-	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp")
+	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp",
+	"slurmd started on ")
 
 // values returns the named groups that matched.
 func values(form *regexp.Regexp, m [][]byte) map[string]string {

@@ -5,10 +5,19 @@ import "strings"
 // spaced returns the name of an error as text: "Get_Socket" is "Get Socket".
 func spaced(name string) string { return strings.TrimSpace(strings.ReplaceAll(name, "_", " ")) }
 
+// hcclHead is what HCCL writes between the code of an error and its text.
+const hcclHead = `(?:\[PID: ?\d+\] )?(?:\d{4}-\d\d-\d\d-[\d.:]+ )?`
+
+// What to do where HCCL cannot listen on a port.
+const hcclPorts = "end the old processes on that host; where several processes share an NPU or a host, give " +
+	"each its own " +
+	"ports: HCCL_IF_BASE_PORT (host, 60000 and up), HCCL_NPU_SOCKET_PORT_RANGE and HCCL_HOST_SOCKET_PORT_RANGE " +
+	"(16666 and up)"
+
 // hccl returns a row for codes of HCCL's errors, as in "EI0004: …" and "TITLE(EI0004): …".
 func hccl(id string, grade grade, codes []string, says, do string, need ...string) cause {
 	return cause{id: id, grade: grade, words: codes,
-		form: re(`\b(?:` + strings.Join(codes, "|") + `)\)?: *(?P<why>.+)`),
+		form: re(`\b(?:` + strings.Join(codes, "|") + `)\)?: *` + hcclHead + `(?P<why>.+)`),
 		says: says, do: do, need: need, from: "CANN, errors of HCCL"}
 }
 
@@ -32,12 +41,41 @@ var hcclCauses = []cause{
 			"is the NPU's port up, and the other one's reachable: hccn_tool -i N -net_health -g"},
 		from: "CANN, errors of HCCL",
 	}, {
-		id: "log.port-in-use", grade: decisive, words: []string{"EI0019", "EI0020"},
-		form: re(`\bEI00(?:19|20)\)?:(?:.*?address (?P<addr>[\da-fA-F.:]+) and port:? ?(?P<port>\d+))?`),
-		says: "HCCL of {who} cannot listen on its port[ ({addr} port {port})]: another process uses it, as a rule one of " +
-			"an earlier run",
-		do: "end the old processes on that host; where several processes share an NPU or a host, give each its own ports: " +
-			"HCCL_NPU_SOCKET_PORT_RANGE, HCCL_HOST_SOCKET_PORT_RANGE, HCCL_IF_BASE_PORT",
+		id: "log.port-in-use", grade: decisive, words: []string{"EI0019", "EI0020", "EJ0003", "Failed to bind the IP port"},
+		form: re(`\b(?:EI0019|EI0020|EJ0003)\)?:(?:.*?address (?P<addr>[\da-fA-F.:]+) and port:? ?(?P<port>\d+))?|` +
+			`Failed to bind the IP port`),
+		later: []string{"listen start failed, port["},
+		more:  re(`listen start failed, port\[(?P<port>\d+)\]`),
+		says: "HCCL of {who} cannot listen on its port[ ({port})][ of the address {addr}]: another process uses it, as a " +
+			"rule one of an earlier run",
+		do: hcclPorts, from: "CANN, errors of HCCL",
+	}, {
+		id: "log.port-in-use", grade: family, words: []string{"and specific port[", "listen start failed, port["},
+		form: re(`listen on ip\[(?P<addr>[^\]]*)\] and specific port\[(?P<port>\d+)\] fail|` +
+			`listen start failed, port\[(?P<port>\d+)\]`),
+		says: "HCCL of {who} cannot listen on its port {port}[ of the address {addr}]: another process uses it, as a " +
+			"rule one " +
+			"of an earlier run, or one that shares the NPU or the host",
+		do: hcclPorts,
+		need: []string{"ss -ltnp on that host, and npu-smi info: which processes use the NPU",
+			"the HCCL_*_PORT* of all processes there"},
+		from: "hccl hccl_socket.cc",
+	}, {
+		id: "log.hccl-link", grade: family, words: []string{"The network port is down"},
+		form: re(`\b(?:EJ0002|EI0009)\)?:.*port is down`),
+		says: "the network port of the NPU of {who} is down",
+		do: "on that node: hccn_tool -i N -link -g and -optical -g for each NPU show the ports, the link and the module: " +
+			"plug in or replace the module or the cable",
+		need: []string{"hccn_tool -i N -link -g for each NPU of that node"},
+		from: "CANN, errors of HCCP",
+	}, {
+		id: "log.hccl-transfer", grade: open, words: []string{"Create Dest error"},
+		form: re(`EI0009\)?:.*Create Dest error(?:.*?dst_rank\[(?P<peer>\d+)\](?:.*?remote_ip_addr\[(?P<addr>[^\]]*)\])?)?`),
+		says: "HCCL of {who} could not connect to another rank[, rank {peer}][ ({addr})]: that rank ended or failed " +
+			"before, or " +
+			"the path between both NPUs does not work",
+		need: []string{"the output of the other rank: its own error, or that it ended before",
+			"on both nodes: hccn_tool -i N -link -g, -ip -g and -net_health -g", "the plog of both ranks"},
 		from: "CANN, errors of HCCL",
 	},
 	hccl("log.hccl-setting", decisive, []string{"EI0001", "EI0003", "EI0016"},
@@ -60,12 +98,20 @@ var hcclCauses = []cause{
 		"HCCL of {who} cannot allocate a resource: {why}",
 		"end other processes of that NPU (npu-smi info), lower HCCL_BUFFSIZE, or make fewer groups of ranks",
 		"npu-smi info of that node, and its plog"),
-	hccl("log.hccl-link", family, []string{"EI0009", "EI0010"},
-		"the NPU of {who} cannot reach another NPU: {why}",
-		"on each node look at the link, the address and the health of the ports: hccn_tool -i N -link -g, -ip -g, "+
-			"-net_health -g",
-		"hccn_tool -i N -link -g and -ip -g for each NPU of both nodes"),
+	hccl("log.hccl-setting", family, []string{"EJ0004"},
+		"HCCL of {who} refuses an address: {why}",
+		"compare HCCL_IF_IP, HCCL_SOCKET_IFNAME and the rank table with ip -br addr, and with hccn_tool -i N -ip -g",
+		"ip -br addr and hccn_tool -i N -ip -g for each NPU of that node", "env | grep HCCL_ of a rank"),
 	{
+		id: "log.hccl-link", grade: family, words: []string{"EI0009", "EI0010"},
+		form: re(`\b(?:EI0009|EI0010)\)?: *` + hcclHead + `(?P<why>.+)`),
+		not:  []string{"Create Dest error"},
+		says: "the NPU of {who} cannot reach another NPU: {why}",
+		do: "on each node look at the link, the address and the health of the ports: hccn_tool -i N -link -g, -ip -g, " +
+			"-net_health -g",
+		need: []string{"hccn_tool -i N -link -g and -ip -g for each NPU of both nodes"},
+		from: "CANN, errors of HCCL",
+	}, {
 		id: "log.hccl-transfer", grade: open, words: []string{"EI0012", "EI0013", "EI0018"},
 		form: re(`\bEI001[238]\)?:(?:.*?(?:Remote rank: ?\[?(?P<rank>\d+)|Peer information: server (?P<peer>[\w.:-]+?),))?`),
 		says: "a transfer of HCCL failed[ with the server {peer}] ({who}): the link between two NPUs broke, or the other " +

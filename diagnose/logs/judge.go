@@ -24,7 +24,8 @@ func (f *follower) judge() Reading {
 	sorted, passed := f.disproved(f.sorted())
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
-		return e.over() || len(f.facts[e.cause.but]) > 0 || e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
+		return e.over() || f.resolved(e) || len(f.facts[e.cause.but]) > 0 ||
+			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
 	})
 	roots := ofGrades(live, decisive, failed)
 	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool {
@@ -128,8 +129,8 @@ func first(roots []*event) *event {
 	top := roots[0]
 	if top.cause.wraps {
 		for _, e := range roots {
-			if !e.cause.wraps && (e.cause.grade == decisive || e.cause.id == top.cause.id) && e.file == top.file &&
-				e.st == top.st &&
+			sameID := e.cause.id == top.cause.id
+			if !e.cause.wraps && (e.cause.grade == decisive || sameID) && e.file == top.file && (e.st == top.st || sameID) &&
 				max(e.order-top.order, top.order-e.order) < near {
 				return e
 			}

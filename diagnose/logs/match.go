@@ -78,6 +78,7 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 			case !ok:
 			case c.grade == fact:
 				f.note(c.id, v["v"])
+				f.reaches(v["host"])
 			default:
 				found, vals = c, v
 			}
@@ -97,6 +98,18 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 		}
 	}
 	return nil, nil
+}
+
+// reaches notes a host that ssh has reached.
+func (f *follower) reaches(host string) {
+	if host != "" && len(f.reached) < maxStreams {
+		f.reached[host] = f.lines
+	}
+}
+
+// resolved says whether an event is a name that was not found, of a host that ssh reached later.
+func (f *follower) resolved(e *event) bool {
+	return e.cause.id == "log.dns" && f.reached[e.vals["host"]] > e.order
 }
 
 // shown says whether the logs have shown a fact.

@@ -1,6 +1,6 @@
 package logs
 
-// mpiCauses are errors of Open MPI, PRRTE, PMIx, MPICH, Intel MPI and ssh.
+// mpiCauses are errors of Open MPI, PRRTE, PMIx, MPICH and Intel MPI.
 var mpiCauses = []cause{
 	{
 		id: "log.hostfile-slots", grade: decisive,
@@ -10,44 +10,6 @@ var mpiCauses = []cause{
 			"or ask " +
 			"for fewer processes",
 		from: "open-mpi/ompi",
-	}, {
-		id: "log.ssh-failure", grade: decisive,
-		words: []string{"Host key verification failed", "REMOTE HOST IDENTIFICATION HAS CHANGED"},
-		form:  opt(`^(?:\S*@)?(?P<node>[\w.-]+): Host key`),
-		says:  "ssh does not know the key of a host, or knows another one[: {node}], and asks nothing without a terminal",
-		do: "put the key into ~/.ssh/known_hosts of the launching host, for each host by the name that is used: " +
-			"ssh-keyscan HOST >> ~/.ssh/known_hosts; an old one goes with ssh-keygen -R HOST",
-	}, {
-		id: "log.ssh-failure", grade: decisive, words: []string{"are too open"},
-		form: re(`Permissions (?P<mode>\d+) for '(?P<file>[^']+)' are too open`),
-		says: "ssh of {who} does not use the key {file}: others may read it (mode {mode})",
-		do:   "chmod 600 {file}; for a Secret in Kubernetes defaultMode: 0600, or a copy made by an init container",
-		from: "openssh authfile.c",
-	}, {
-		id: "log.ssh-failure", grade: decisive,
-		words: []string{"no hostkeys available", "Missing privilege separation directory",
-			"Privilege separation user sshd does not exist"},
-		form: re(`(?P<why>no hostkeys available|(?:Missing p|P)rivilege separation [\w /]+)`),
-		says: "sshd of {who} does not start: {why}",
-		do:   "in its image run ssh-keygen -A and mkdir -p /run/sshd; keys that are mounted must be readable (mode 600)",
-		from: "openssh sshd.c",
-	}, {
-		id: "log.ssh-failure", grade: decisive,
-		words: []string{"Permission denied (publickey", "non-zero exit status 255",
-			"ssh exited with exit code 255", "Permission denied, please try again",
-			"ssh_exchange_identification: ", "kex_exchange_identification: "},
-		form: re(
-			`[Cc]ommand '\[?'?ssh (?:\S+ )*?(?P<node>[\w.-]+) hostname|ssh|^(?:\S*@)?(?P<node>[\w.-]+): (?:ssh|Permission)|` +
-				`Permission|identification`,
-		),
-		says: "ssh without a password does not work to {where}",
-		do:   "set up ssh keys to every host of the job, the launching one included: ssh -o BatchMode=yes HOST true",
-	}, {
-		id: "log.ssh-unreachable", grade: family, words: []string{"ssh: connect to host"},
-		form: re(`connect to host (?P<node>[\w.:-]+) port (?P<port>\d+): (?P<why>.*)`),
-		says: "ssh cannot connect to {where} port {port}: {why}",
-		do:   "check that the host runs, that sshd listens on that port, and that no firewall is between",
-		need: []string{"ssh -v HOST true from the launching node"},
 	}, {
 		id: "log.wrong-interface", grade: decisive, words: []string{"connect() to ", "dest_addr="},
 		form: re(`(?:connect\(\) to |dest_addr=)(?P<addr>172\.17\.\d+\.\d+|192\.168\.122\.\d+)(?::\d+)?\)? failed`),
@@ -252,12 +214,20 @@ var mpiCauses = []cause{
 		from: "pmodels/mpich hydra",
 	}, {
 		id: "log.mpi-folder", grade: decisive,
-		words: []string{"could not change to the specified working directory", "could not access",
-			"call to mkdir was unable to create"},
-		form: re(`working directory|executable|mkdir was`),
-		says: "mpirun cannot use a folder or file on a host: it is missing there, full or not permitted",
-		do:   "put the program and its folder on a file system that all hosts mount; check /tmp, or set --tmpdir",
-		from: "open-mpi/ompi",
+		words: []string{"could not change to the specified working directory", "could not access"},
+		form:  re(`working directory|executable`),
+		says:  "mpirun cannot use a folder or file on a host: it is missing there, full or not permitted",
+		do:    "put the program and its folder on a file system that all hosts mount; check /tmp, or set --tmpdir",
+		from:  "open-mpi/ompi",
+	}, {
+		id: "log.mpi-folder", grade: decisive, words: []string{"call to mkdir was unable to create"},
+		later: []string{"Directory: ", "Error: "},
+		more:  re(`^\s*(?:Directory: +(?P<dir>\S+)|Error: +(?P<why>[A-Z].*?))\s*$`),
+		says:  "MPI cannot make a folder on {where}[, {dir}][: {why}]",
+		do: "ls -ld of that folder and of those above it, and df there. \"File exists\": a file, or a folder of " +
+			"another user, " +
+			"has that name; remove it. Or name another folder: TMPDIR, --mca orte_tmpdir_base DIR",
+		from: "open-mpi/ompi, openpmix help-util.txt",
 	}, {
 		id: "log.mpi-fabric", grade: family, words: []string{"hfi_userinit: "},
 		form: re(`hfi_userinit: (?P<why>mmap of \w+|assign_context command failed.*)`),
@@ -266,6 +236,15 @@ var mpiCauses = []cause{
 			"(PSM2_MAX_CONTEXTS_PER_JOB, PSM2_SHAREDCONTEXTS)",
 		need: []string{"ulimit -l as the job sees it", "the processes of that node that use the adapter (lsof /dev/hfi1*)"},
 		from: "libpsm2 opa_proto.c",
+	}, {
+		id: "log.mpi-fabric", grade: family, words: []string{"fi_getinfo error: "},
+		form: re(`\batl_ofi\w*\.cpp:.*fi_getinfo error: ret (?P<code>-?\d+), providers (?P<n>\d+)`),
+		says: "oneCCL of {who} cannot open its network: libfabric finds {n} providers that fit (error {code})",
+		do: "source oneCCL's setvars.sh, which sets FI_PROVIDER_PATH and LD_LIBRARY_PATH; then fi_info in the job's " +
+			"environment " +
+			"shows the providers: name one of them (FI_PROVIDER=tcp), or unset FI_PROVIDER. CCL_ATL_TRANSPORT=mpi uses MPI",
+		need: []string{"fi_info, FI_PROVIDER and FI_PROVIDER_PATH of each node, as the job sees them"},
+		from: "oneCCL atl_ofi_helper.cpp",
 	}, {
 		id: "log.mpi-fabric", grade: family,
 		words: []string{"OFI addrinfo() failed", "OFI fi_getinfo() fail", "ofi fabric is not available", "fi_getinfo " +

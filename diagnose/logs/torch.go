@@ -14,13 +14,12 @@ var torchCauses = []cause{
 		says: "launch did not start the command, or ended it: {what}",
 		do:   "do what the line \"hint\" below this line says",
 	}, {
-		id: "log.port-in-use", grade: decisive,
+		id: "log.port-in-use", grade: decisive, but: "bind.any-port",
 		words: []string{"Address already in use", "EADDRINUSE", "address already in use",
-			"Failed to start the grpc server. The specified port", "Failed to bind the IP port", "and specific port[",
-			"another process is utilizing it"},
-		form: opt(`specified port is (?P<port>\d+)|specific port\[(?P<port>\d+)\]|` +
+			"Failed to start the grpc server. The specified port", "another process is utilizing it"},
+		form: opt(`specified port is (?P<port>\d+)|` +
 			`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? \W?(?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
-		not:  []string{"trying", "rying another", "retry", "nother port", "next port"},
+		not:  []string{"trying", "rying another", "retry", "nother port", "next port", "bind() failed on error "},
 		says: "{who} cannot listen on its port[ ({port})]: another process on that host uses it",
 		do:   "end the old run on that host, or give this run its own port (--master-port, --rdzv-endpoint HOST:PORT)",
 		from: "pytorch/pytorch#73320",

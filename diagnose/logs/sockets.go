@@ -1,0 +1,53 @@
+package logs
+
+const (
+	shortFolder = "set a short TMPDIR on a disk of each host, the same on all (export TMPDIR=/tmp; Open MPI: --mca " +
+		"orte_tmpdir_base /tmp), and remove folders of ended runs there (ompi.*, openmpi-sessions-*)"
+	socketFileSays = "MPI of {who} cannot set up the socket file of its session folder, below TMPDIR[ ({why})]: " +
+		"the path is " +
+		"too long, so that two daemons have the same one, or an ended run or another host uses that folder"
+)
+
+var socketFileNeed = []string{"TMPDIR of that host, as the job sees it, and the length of its path",
+	"is that folder on a file system that the hosts share", "ls -l of the session folders there, and df"}
+
+// socketCauses are sockets that a process cannot open, where no other process uses its port.
+var socketCauses = []cause{
+	{
+		id: "log.socket-path", grade: family, words: []string{"bind() failed on error "},
+		form: re(`\bbind\(\) failed on error (?P<why>.+?)(?: \(\d+\))?\s*$`), // ORTE and PRRTE, of a UNIX socket
+		says: socketFileSays, do: shortFolder, need: socketFileNeed, from: "open-mpi/ompi orte/util/listener.c",
+	}, {
+		id: "log.socket-path", grade: family, words: []string{"usock_component.c", "usock_peer_recv_connect_ack: "},
+		form: re(`ERROR_LOG: .+ in file \S*usock_component\.c|received unexpected process identifier`),
+		says: socketFileSays, do: shortFolder, need: socketFileNeed, from: "open-mpi/ompi oob_usock_component.c",
+	}, {
+		id: "log.socket-path", grade: decisive, words: []string{"AF_UNIX path length cannot exceed", "AF_UNIX path " +
+			"too long",
+			"(sizeof(sockaddr_un.sun_path))", "too long for Unix domain socket"},
+		form: opt(`cannot exceed (?P<most>\d+) bytes|longer than (?P<most>\d+) characters`),
+		says: "{who} cannot make a UNIX socket: its path is longer than the system permits[ ({most} bytes)]",
+		do: "set a short folder for it: TMPDIR=/tmp; for Ray RAY_TMPDIR or ray start --temp-dir; for vLLM " +
+			"VLLM_RPC_BASE_PATH; " +
+			"for ssh a short ControlPath (%C)",
+		from: "Linux unix(7)",
+	}, {
+		id: "log.local-ports", grade: family, with: "bind.any-port",
+		words: []string{"Address already in use", "address already in use"},
+		form:  re(`^: Address|bind on local address`),
+		says: "MPI of {who} gets no port of its own for an outgoing connection (it asks for any): its host has no " +
+			"free one, " +
+			"as a rule, since very many connections are open or were closed shortly before",
+		do: "on that host: ss -s shows how many there are; widen net.ipv4.ip_local_port_range, raise ulimit -n, and " +
+			"open fewer " +
+			"connections (--mca btl_tcp_links 1, one interface in btl_tcp_if_include)",
+		need: []string{"ss -s and sysctl net.ipv4.ip_local_port_range of that host", "ulimit -n as the job sees it"},
+		from: "open-mpi/ompi btl_tcp_endpoint.c, ip(7)",
+	},
+}
+
+// socketFacts are calls of bind for any port: no other process can use that one.
+var socketFacts = []cause{
+	{id: "bind.any-port", grade: fact, words: []string{"bind on local address ("},
+		form: re(`bind on local address \((?P<v>[^)]*:0)\) failed`)},
+}
