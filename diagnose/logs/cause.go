@@ -68,10 +68,10 @@ func table() []cause {
 		torchWaits, ncclCauses,
 		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
-		schedulerCauses, programCauses, batchCauses,
+		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
-		sshFacts, socketFacts,
+		sshFacts, socketFacts, rayFacts,
 	} {
 		out = append(out, part...)
 	}

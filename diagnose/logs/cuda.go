@@ -2,6 +2,15 @@ package logs
 
 import "strconv"
 
+const (
+	tpuSays = "the TPU of {who} is held by another process, as a rule of another user"
+	tpuDo   = "end that process on that host: sudo lsof -w /dev/accel* /dev/vfio/* shows it; where none is left, " +
+		"remove " +
+		"/tmp/libtpu_lockfile"
+)
+
+var tpuNeed = []string{"lsof -w /dev/accel* /dev/vfio/* of that host, as root"}
+
 // cudaCauses are errors of the GPU, its driver and its memory.
 var cudaCauses = []cause{
 	{
@@ -146,6 +155,33 @@ var cudaCauses = []cause{
 		says: "the {what} of {who} is held by another process, pid {pid}",
 		do:   "end that process: kill {pid}, on that host",
 		need: []string{"ps -fp {pid} of that host"},
+	}, {
+		id: "log.gpu-busy", grade: family, words: []string{"/dev/vfio/", "iommu group /dev/"},
+		form: re(`open\((?P<dev>/dev/vfio/\w+)\): Device or resource busy|open iommu group (?P<dev>/dev/vfio/\w+)`),
+		says: "the TPU of {who} ({dev}) is held by another process",
+		do: "end that process on that host: lsof -w /dev/vfio/* shows it (also in other containers and pods), and " +
+			"start again; " +
+			"one process per host may use the TPU, as a rule",
+		need: []string{"lsof -w /dev/vfio/* of that host, outside of the container too"},
+		from: "libtpu",
+	}, {
+		id: "log.gpu-busy", grade: family, words: []string{"already in use by another process"},
+		form: re(`ABORTED: (?:libtpu\.so|The TPU is) already in use by another process`),
+		says: tpuSays, do: tpuDo, need: tpuNeed, from: "tensorflow tpu_initializer_helper.cc",
+	}, {
+		id: "log.gpu-busy", grade: family, soft: true, quiet: true, words: []string{"already in use by another process"},
+		form: re(`(?:libtpu\.so|The TPU is) already in use by another process`),
+		says: tpuSays + "; it goes on without the TPU, as on the CPU",
+		do:   tpuDo, need: tpuNeed, from: "tensorflow tpu_initializer_helper.cc",
+	}, {
+		id: "log.accelerator", grade: family, words: []string{"Invalid server type ("},
+		form: re(`Invalid server type \((?P<type>[^)]*\]?)\) requested to generate`),
+		says: "Gaudi's software of {who} does not know this type of server ({type}): it is of another release than the " +
+			"driver, or no longer supports this generation of Gaudi",
+		do: "compare the release in the image with the driver's (hl-smi), and the generation of the cards with what that " +
+			"release supports; install one release in host and image that does",
+		need: []string{"hl-smi of that node: the driver and the cards", "the release of SynapseAI in the image"},
+		from: "SynapseAI hcl_device_control_factory.cpp",
 	}, {
 		id: "log.accelerator", grade: family,
 		words: []string{"synDeviceAcquire", "Failed to initialize hl", "Device is NOT usable", "synStatus="},

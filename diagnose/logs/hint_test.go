@@ -54,6 +54,19 @@ func TestHintsOfOtherRanks(t *testing.T) {
 // TestWhoIsNamed: what a line says of ranks, peers, hosts and devices is in the sentence.
 func TestWhoIsNamed(t *testing.T) {
 	for _, c := range []struct{ log, want string }{
+		{"kex_exchange_identification: read: Connection reset by peer\nConnection reset by 10.1.2.3 port 22\n",
+			"the ssh server of node 10.1.2.3 ended"},
+		{"[rank2]: EJ0003: [PID: 4711] Failed to bind the IP port. Reason: bound already.\n" +
+			"[rank2]:         host nic listen start failed, port[60001], return[7]\n",
+			"HCCL of rank 2 cannot listen on its port (60001)"},
+		{" 0.0/8.0 GPU\n {'node:red-1': 0.001, 'GPU': 1.0} * 1, {'GPU': 1.0} * 7 (PACK): 1+ pending placement groups\n",
+			"no node of the address red-1 with what is asked for: Ray knows that node by another one, or it is busy. 8 GPUs " +
+				"are asked for in all, and the cluster has 8"},
+		{"Error: No available node types can fulfill resource request {'GPU': 2.0}. Add suitable node types.\n" +
+			" 0.0/2.0 GPU\n {'GPU': 1.0} * 4 (STRICT_PACK): 1+ pending placement groups\n",
+			"wait for GPUs in Ray: 4 with 1 each, on one node (STRICT_PACK); its cluster has 2 in all"},
+		{"A call to mkdir was unable to create the desired directory:\n\n  Directory: /local/a\n  Error:     File exists\n",
+			"cannot make a folder on a node, /local/a: File exists"},
 		{"DeepEP timeout check failed: rank = 1, thread = 2, value = 0)\n" +
 			"DeepEP timeout check failed: rank = 1, thread = 3, value = 1024)\n" +
 			"DeepEP timeout check failed: rank = 4, thread = 3, value = 1024)\n",

@@ -123,15 +123,6 @@ var jobCauses = []cause{
 		need: []string{"kubectl logs {pod} -c {container} --previous", "kubectl describe pod {pod}: the last state of each " +
 			"container"},
 		from: "kubernetes kubelet",
-	}, {
-		id: "log.ray-resources", grade: family, soft: true, with: "ray.gpus", words: []string{"pending placement groups",
-			"pending tasks/actors"},
-		form: re(`\{[^}]*'GPU': (?P<each>\d+(?:\.\d*[1-9])?)[^}]*\} ?\* ?(?P<n>\d+)`),
-		says: "processes wait for GPUs in Ray: {n} with {each} each[; its cluster has {fact} in all]",
-		do: "where that is too few: a node has not joined, or has registered no GPU or another device (ray status of each " +
-			"node; ray start --num-gpus=N, or its driver); where it is enough, other jobs use them",
-		need: []string{"ray status, and ray list nodes --detail: the resources of each node"},
-		from: "ray autoscaler",
 	},
 }
 
@@ -143,5 +134,4 @@ var jobFacts = []cause{
 	{id: "megatron.no-samples", grade: fact, frame: true, words: []string{"assert num_samples > 0",
 		"assert len(indices) > 0", "assert indexed_indices.size > 0"}},
 	{id: "torch.random-run-id", grade: fact, words: []string{"generated a random run_id"}, form: re(`(?P<v>run_id)`)},
-	{id: "ray.gpus", grade: fact, words: []string{".0 GPU"}, form: re(`^\s*[\d.]+/(?P<v>\d+)(?:\.\d+)? GPU\b`)},
 }

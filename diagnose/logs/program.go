@@ -95,20 +95,6 @@ var programCauses = []cause{
 		need: []string{"env | grep NCCL_ of each node, and /etc/nccl.conf"},
 		from: "NVIDIA/nccl enqueue.cc",
 	}, {
-		id: "log.oneccl", grade: family, words: []string{"ze_ipc_exchange", "CCL_ZE_IPC_EXCHANGE"},
-		form: re(`condition .*ze_ipc_exchange.* failed|set CCL_ZE_IPC_EXCHANGE=\w+`),
-		not:  []string{"CCL_WARN", "CCL_INFO"},
-		says: "oneCCL of {who} gets no local rank from a launcher, which its exchange of the GPUs' memory handles needs",
-		do: "set CCL_ZE_IPC_EXCHANGE=sockets for all ranks; or start with mpirun, or set CCL_LOCAL_RANK and " +
-			"CCL_LOCAL_SIZE (with CCL_PROCESS_LAUNCHER=none)",
-		need: []string{"env | grep CCL_ of a rank"},
-		from: "oneCCL global.cpp",
-	}, {
-		id: "log.oneccl", grade: open, words: []string{"|CCL_ERROR|"},
-		form: opt(`\|CCL_ERROR\| (?P<why>.*)`),
-		says: "oneCCL of {who} reports an error: {why}",
-		need: []string{"a run with CCL_LOG_LEVEL=info", "CCL_WORKER_AFFINITY and the CPUs that the process may use"},
-	}, {
 		id: "log.license", grade: decisive,
 		words: []string{"icensing error:", "FLEXlm error:", "Cannot connect to license server"},
 		form:  re(`(?:FLEX\w*|FlexNet) (?:[Ll]icensing )?error: *(?P<code>-(?:15|96|7|14|16|34))\b|license server`),
@@ -231,35 +217,6 @@ var programCauses = []cause{
 		form: opt(`(?:Installed CUDA version|detected CUDA version \() ?(?P<has>[\d.]+)\D.* (?P<needs>\d+\.\d+)`),
 		says: "the CUDA toolkit of {who}[, {has},] is not the one that torch was built with[, {needs}]",
 		do:   "install the toolkit of torch's version and set CUDA_HOME, or use operators that are built already",
-	}, {
-		id: "log.ray-no-gpu", grade: decisive,
-		words: []string{"Current node has no GPU available", "Ray does not allocate any GPUs on the driver node"},
-		says:  "Ray has no GPU on the node of vLLM's driver",
-		do:    "start vLLM on a node with free GPUs, and compare ray status with CUDA_VISIBLE_DEVICES and VLLM_HOST_IP there",
-		from:  "vllm ray_utils.py",
-	}, {
-		id: "log.ray-resources", grade: family, soft: true,
-		words: []string{"No available node types can fulfill", "creating a placement group of specs"},
-		form:  re(`\{[^}]*'node:(?P<addr>[^'_][^']*)'`),
-		says: "Ray has no node of the address {addr} with what is asked for: Ray knows that node by another one, " +
-			"or it is busy",
-		do: "set VLLM_HOST_IP on each node to the address that ray list nodes shows for it: an IP, not a name; " +
-			"compare ray status with the number of GPUs asked for",
-		need: []string{"ray status", "the addresses of ray list nodes"},
-		from: "vllm-project/vllm#14186",
-	}, {
-		id: "log.ray-resources", grade: waits, soft: true, words: []string{"Waiting for creating a placement group"},
-		form: opt(`specs=(?P<what>\[[^\]]*\])`),
-		says: "Ray waits for free nodes with what is asked for[: {what}]",
-		need: []string{"ray status: its usage and demands", "the addresses of ray list nodes"},
-	}, {
-		id: "log.ray-resources", grade: family, soft: true,
-		words: []string{"No available node types can fulfill resource request", "placement group is not ready",
-			"Cannot provide a placement group"},
-		form: opt(`resource request (?P<what>\{[^}]*\})`),
-		says: "Ray's cluster has no free node with what is asked for[: {what}]",
-		do:   "compare ray status with the number of GPUs asked for: a node has not joined, or other jobs hold its GPUs",
-		need: []string{"ray status", "the addresses of ray list nodes"},
 	}, {
 		id: "log.download", grade: family, soft: true,
 		words: []string{"We couldn't connect to 'https://huggingface.co'", "Max retries exceeded with url",

@@ -10,6 +10,14 @@ const rayNode = `and (?:address|ip): (?P<node>[\w.:-]+?)(?: and | has |\.?$)|` +
 // rayClientWords are how Ray's client gives up.
 var rayClientWords = []string{"Ray Client connection timed out", "ray client connection timeout"}
 
+const (
+	gcsSays = "{who} cannot connect to Ray's head (GCS)"
+	gcsWhy  = ": it does not run, has another address or version, or a firewall or proxy is between"
+)
+
+var gcsNeed = []string{"does the head run (ray status there), and what is in gcs_server.out",
+	"the same address and port on both sides: nc -zv HOST PORT from this node", "ray --version of both, and http_proxy"}
+
 // rayCauses are ends of Ray's and Dask's workers and daemons.
 var rayCauses = []cause{
 	{
@@ -54,6 +62,32 @@ var rayCauses = []cause{
 			"dmesg of that node: did the OOM killer end it"},
 		from: "ray scripts.py",
 	}, {
+		id: "log.ray-raylet", grade: waits, soft: true, but: "ray.started",
+		words: []string{"have not registered with GCS", "have not registered with Redis"},
+		says: "{who} waits for Ray's daemon (raylet) of its own node, which has not registered with the head: it does " +
+			"not run, " +
+			"has ended, or is known by another address",
+		need: []string{"the output of ray start on that node, and raylet.out in /tmp/ray/session_latest/logs there",
+			"ray list nodes: does the head show that node, with the address that this process looks for (--node-ip-address)",
+			"is TCP open both ways between that node and the head: launch check"},
+		from: "ray global_state_accessor.cc, services.py",
+	}, {
+		id: "log.store-unreachable", grade: open, soft: true, with: "ray.address", words: []string{"send request to " +
+			"gcs, rec"},
+		says: gcsSays + "[ at {fact}]" + gcsWhy, need: gcsNeed, from: "ray gcs_utils.py",
+	}, {
+		id: "log.store-unreachable", grade: open, soft: true, words: []string{"send request to gcs, rec"},
+		says: gcsSays + gcsWhy, need: gcsNeed, from: "ray gcs_utils.py",
+	}, {
+		id: "log.grpc-peer", grade: open, soft: true, words: []string{"failed to connect to all addresses"},
+		form: re(`details = "failed to connect to all addresses(?:; last error: \w+: ipv[46]:(?P<addr>[^ "]+?): ` +
+			`(?P<why>[^"]+))?`),
+		says: "{who} cannot connect to another process of the job by gRPC[: {addr}][, {why}]",
+		need: []string{"which address it calls: its settings and the lines before", "does a process listen there (ss " +
+			"-ltn), " +
+			"and what is its output", "is that port reachable from here: nc -zv HOST PORT; http_proxy and no_proxy"},
+		from: "gRPC pick_first.cc",
+	}, {
 		id: "log.host-oom", grade: family, soft: true, words: []string{"% memory budget"},
 		form: re(`Worker(?: (?P<addr>\S+) \(pid=(?P<pid>\d+)\))? exceeded (?P<part>\d+)% memory budget`),
 		says: "Dask ends and restarts workers[, {addr}], since they use more than {part} % of their memory budget",
@@ -67,3 +101,11 @@ var rayCauses = []cause{
 var markedDead = []string{"node has beem marked as dead", "node has been marked as dead"}
 
 const rayletEnds = `\bThis node has bee[mn] marked as dead`
+
+// rayFacts are lines that these causes need.
+var rayFacts = []cause{
+	{id: "ray.gpus", grade: fact, words: []string{".0 GPU"}, form: re(`^\s*[\d.]+/(?P<v>\d+)(?:\.\d+)? GPU\b`)},
+	{id: "ray.address", grade: fact, words: []string{"ray start "}, form: re(`--address[= ]['"]?(?P<v>[\w.-]+:\d+)`)},
+	{id: "ray.started", grade: fact, words: []string{"Ray runtime started", "Connected to Ray cluster"},
+		form: re(`(?P<v>Ray)`)},
+}
