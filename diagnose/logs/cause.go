@@ -71,7 +71,7 @@ func table() []cause {
 		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
-		sshFacts, socketFacts, rayFacts,
+		sshFacts, socketFacts, messageFacts, rayFacts,
 	} {
 		out = append(out, part...)
 	}

@@ -101,6 +101,21 @@ var clusterCauses = []cause{
 			"server, is its certificate valid",
 		from: "kubernetes apiserver",
 	}, {
+		id: "log.k8s-kind", grade: family, soft: true, words: []string{"could not find the requested resource (",
+			"no matches for kind "},
+		form: re(`find the requested resource \((?:post|put|patch) (?P<kind>[\w.-]+)\)|` +
+			`no matches for kind "(?P<kind>\w+)" in version "(?P<version>[^"]+)"`),
+		says: "Kubernetes here has no kind {kind}[ of version {version}]: what defines it (its CRD, with its " +
+			"operator) is not " +
+			"installed, or is of another version",
+		do: "kubectl api-resources | grep -i NAME shows whether there is one, and of which version: install the " +
+			"operator that " +
+			"has it (PodGroup: Volcano, or scheduler-plugins), or choose the scheduler or version that is there",
+		need: []string{"kubectl get crd, and kubectl api-resources", "the version of the operator that asks for it, " +
+			"and its " +
+			"settings (as --gang-scheduler-name)"},
+		from: "kubernetes apimachinery errors.go",
+	}, {
 		id: "log.k8s-refused", grade: decisive, words: []string{"admission webhook "},
 		form: re(`admission webhook "?(?P<hook>[\w./-]+)"? denied the request: ?(?P<why>.*)`),
 		says: "the admission webhook {hook} of the cluster refuses a pod: {why}",

@@ -67,6 +67,8 @@ func TestWhoIsNamed(t *testing.T) {
 			"wait for GPUs in Ray: 4 with 1 each, on one node (STRICT_PACK); its cluster has 2 in all"},
 		{"A call to mkdir was unable to create the desired directory:\n\n  Directory: /local/a\n  Error:     File exists\n",
 			"cannot make a folder on a node, /local/a: File exists"},
+		{"[red-2:4711] [[812,1],3] selected pml ob1, but peer [[812,1],0] on red-1 selected pml ucx\n",
+			"ob1 on node red-2, ucx on red-1"},
 		{"DeepEP timeout check failed: rank = 1, thread = 2, value = 0)\n" +
 			"DeepEP timeout check failed: rank = 1, thread = 3, value = 1024)\n" +
 			"DeepEP timeout check failed: rank = 4, thread = 3, value = 1024)\n",

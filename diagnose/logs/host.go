@@ -67,6 +67,17 @@ var hostCauses = []cause{
 		need: []string{"id, and ls -ld of {file} and the folders above, as the job sees them"},
 		from: "Linux EACCES",
 	}, {
+		id: "log.file-permission", grade: family, soft: true, quiet: true, words: []string{"mkdir: cannot create " +
+			"directory "},
+		form: re(`mkdir: cannot create directory ['\x60‘](?P<file>[^'’]+)['’]: ` +
+			`(?P<why>Permission denied|Read-only file system|Operation not permitted)`),
+		says: "{who} cannot make the folder {file} ({why})",
+		do: "have a folder made there that this user may write, or name another: for enroot ENROOT_RUNTIME_PATH, " +
+			"ENROOT_CACHE_PATH, ENROOT_DATA_PATH and ENROOT_TEMP_PATH in enroot.conf, each with the user's id; else " +
+			"TMPDIR or HOME",
+		need: []string{"id, and ls -ld of {file} and the folders above, as the job sees them"},
+		from: "coreutils mkdir, Linux EACCES",
+	}, {
 		id: "log.disk-full", grade: family, soft: true, quiet: true, words: []string{"% full, available space"},
 		form: re(`(?P<dir>/\S+) is over (?P<part>[\d.]+%) full`),
 		says: "the disk below {dir} of {where} is over {part} full, and Ray makes no more objects there",

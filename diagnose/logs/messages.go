@@ -49,6 +49,45 @@ var messageCauses = []cause{
 			"and a moved PMIx PMIX_PREFIX",
 		from: "open-mpi/ompi, openpmix",
 	}, {
+		id: "log.mpi-pml", grade: family, words: []string{" selected pml "},
+		form: re(pmlForm + ` (?P<other>\w+)`),
+		says: "the ranks of MPI choose different ways for their messages (PML): {own} on {where}, {other} on {host}",
+		do: "name one for all ranks (mpirun --mca pml {own}, or OMPI_MCA_pml={own}); compare ompi_info | grep -i pml, " +
+			"ucx_info -d and ibv_devinfo of both hosts: one has no such device, another build of MPI, or no room for UCX",
+		need: []string{"a run with --mca pml_base_verbose 100: why each rank chooses", "ucx_info -d of both hosts"},
+		from: "open-mpi/ompi pml_base_select.c",
+	}, {
+		id: "log.mpi-pml", grade: family, words: []string{" selected pml "},
+		form: re(pmlForm + `\s*$`),
+		says: "MPI on {where} chooses {own} for its messages (PML), and gets no choice from a rank on {host}: the " +
+			"PMIx that the " +
+			"ranks use does not pass it on, or the ranks choose differently",
+		do: "start it with the mpirun of the same MPI, or with srun --mpi=pmix where Slurm has the PMIx that this MPI " +
+			"was built " +
+			"for (ompi_info | grep -i pmix, srun --mpi=list); PMIX_MCA_gds=hash and --mca pml {own} on all hosts show which",
+		need: []string{"a run with --mca pml_base_verbose 100", "the versions of MPI and PMIx on both hosts, and srun " +
+			"--mpi=list"},
+		from: "open-mpi/ompi pml_base_select.c",
+	}, {
+		id: "log.mpi-spawn", grade: family, words: []string{"MPI_ERR_SPAWN"},
+		says: spawnSays, do: spawnDo, need: spawnNeed, from: "MPI standard, MPI_Comm_spawn",
+	}, {
+		id: "log.mpi-spawn", grade: family, with: "mpi.spawn", words: []string{"MPI_ERR_UNKNOWN", "MPI_ERR_INTERN",
+			"MPI_ERR_OTHER"},
+		form: re(`(?P<err>MPI_ERR_\w+)`),
+		says: spawnSays, do: spawnDo, need: spawnNeed, from: "mpi4py futures/_lib.py",
+	}, {
+		id: "log.mpi-version-mismatch", grade: family, words: []string{"mpi/pmix: ERROR: Bad request from "},
+		form: re(`pmixp_\w+\.c:.*Bad request from (?P<host>[\w.-]+): (?P<why>nspace .* asked for -\d+)`),
+		says: "the PMIx plugin of Slurm gets a request that it does not know, from {host} ({why}): the program uses a " +
+			"newer " +
+			"PMIx than Slurm, as a rule",
+		do: "build MPI with the PMIx that Slurm was built with (srun --mpi=list, ompi_info | grep -i pmix), or start " +
+			"with " +
+			"mpirun, or with srun --mpi=pmi2",
+		need: []string{"the versions of PMIx of the program and of Slurm", "srun --mpi=list"},
+		from: "slurm mpi/pmix pmixp_dmdx.c",
+	}, {
 		id: "log.mpi-daemon", grade: ended, words: []string{"(!closed) failed", "assert (!closed)"},
 		form: re(`\(!closed\)`),
 		says: "mpiexec lost its proxy on a host: that host has no such working folder, does not start it, or ended it",
@@ -56,6 +95,27 @@ var messageCauses = []cause{
 			"mpiexec -verbose: which proxy connects, and which ends", "mpiexec --version on each host: the same MPI"},
 		from: "pmodels/mpich hydra pmiserv_cb.c",
 	},
+}
+
+const (
+	spawnSays = "MPI cannot start further processes from {who} (MPI_Comm_spawn)"
+	spawnDo   = "start all ranks at once, so that none is spawned: mpirun -n N python -m mpi4py.futures, " +
+		"TensorRT-LLM by " +
+		"trtllm-llmapi-launch or mpirun -n 1; below srun unset SLURM_* and PMI*. With Open MPI the hosts need free " +
+		"slots (--host HOST:N); a run with another version of it shows whether that is it"
+)
+
+var spawnNeed = []string{"mpirun --version and how the program was started (mpirun, srun, alone)",
+	"env | grep -E 'OMPI|PMIX|SLURM' of that process", "the lines of MPI before this one"}
+
+// pmlForm is how Open MPI reports that another rank has chosen another PML.
+const pmlForm = `^(?:\S*: )?(?:\[(?P<node>[A-Za-z][\w.-]*?)(?::\d+)?\] )?.*\] selected pml (?P<own>\w+), ` +
+	`but peer \[\S* on (?P<host>\S+) selected pml`
+
+// messageFacts are calls that these causes need.
+var messageFacts = []cause{
+	{id: "mpi.spawn", grade: fact, frame: true, words: []string{".Spawn("}},
+	{id: "mpi.spawn", grade: fact, words: []string{".Spawn(", "MpiPoolSession", "MPIPoolExecutor"}},
 }
 
 const truncatedDo = "compare the counts and types of the send and the receive in the program, and the input that " +

@@ -20,9 +20,22 @@ var rdmaCauses = []cause{
 		from:  "NVIDIA/nccl net_ib.cc",
 	}, {
 		id: "log.ib-device-not-usable-in-container", grade: decisive, words: []string{"ibv_modify_qp failed"},
-		form: re(`No such device|with 19 `),
+		form: re(`NCCL.*(?:No such device|with 19 )`),
 		says: "{who} sees an RDMA device that has no usable GID in its network namespace",
 		do:   "use hostNetwork, or name in NCCL_IB_HCA only the devices that show_gids lists in the container",
+	}, {
+		id: "log.rdma-connect", grade: family, words: []string{"ibv_modify_qp failed"},
+		form: re(`No such device|errno 19\b|with 19 `),
+		says: "{who} cannot connect a queue of an RDMA device (No such device): the device has no GID of the index " +
+			"that the " +
+			"program uses, or not in this network namespace",
+		do: "compare show_gids, in the job's container, with the GID index and the device that the program was given; " +
+			"use the " +
+			"host's network in a container",
+		need: []string{"show_gids and ibv_devinfo of both nodes, in the job's container", "the program's settings of " +
+			"device " +
+			"and GID index"},
+		from: "Linux ib_uverbs, ibv_modify_qp(3)",
 	}, {
 		id: "log.rdma-no-route", grade: family, words: []string{"ibv_modify_qp failed"},
 		form: re(`ibv_modify_qp failed with (?:error )?(?:(?:101|113) )?(?P<why>Network is unreachable|No route to host)` +
@@ -223,13 +236,22 @@ var rdmaCauses = []cause{
 			"no supported transports",
 			"is not available, please use one or more of",
 			"no active messages transport to",
-			"Destination is unreachable",
 			"no remote registered memory access transport",
 		},
 		form: re(`UCX|ucp|uct|ucs`),
 		says: "UCX of {who} has no transport or device that fits UCX_TLS and UCX_NET_DEVICES",
 		do:   "compare UCX_TLS and UCX_NET_DEVICES with ucx_info -d on that node",
 		need: []string{"ucx_info -d of each node"},
+	}, {
+		id: "log.ucx-transport", grade: family, words: []string{"Destination is unreachable"},
+		form: re(`UCX|ucp|uct|ucs`),
+		says: "UCX of {who} finds no way to another process: no transport or device of UCX_TLS and UCX_NET_DEVICES " +
+			"serves both",
+		do: "compare ucx_info -d of both nodes with UCX_TLS and UCX_NET_DEVICES: both need a network in common; " +
+			"UCX_TLS=tcp " +
+			"shows whether the rest works",
+		need: []string{"ucx_info -d of each node", "a run with UCX_LOG_LEVEL=info"},
+		from: "openucx/ucx wireup/select.c",
 	}, {
 		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL", "ailed to create UCP "},
 		not:  []string{"failed to get boot id", "vfs_fuse.c"}, // it goes on without (src/ucs)

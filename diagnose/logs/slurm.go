@@ -96,11 +96,26 @@ var schedulerCauses = []cause{
 		from: "slurm, srun",
 	}, {
 		id: "log.slurm-pmix", grade: decisive,
-		words: []string{"can not load PMIx library", "load specified plugin name for mpi/", "Cannot create context for mpi/"},
+		words: []string{"find the specified plugin name for mpi/", "annot find mpi plugin for mpi/"},
+		form:  re(`plugin (?:name )?for (?P<plugin>mpi/\w+)`),
+		says:  "Slurm on {where} has no plugin {plugin}: its file is not among Slurm's plugins",
+		do: "choose one that srun --mpi=list shows (--mpi=pmi2), or start with mpirun; or install the package of " +
+			"Slurm that has " +
+			"mpi_pmix.so on all nodes (PluginDir of scontrol show config), or build Slurm with --with-pmix",
+		from: "slurm, plugin_context_create",
+	}, {
+		id: "log.slurm-pmix", grade: decisive,
+		words: []string{"can not load PMIx library", "load specified plugin name for mpi/"},
 		form:  opt(`(?P<plugin>mpi/\w+)`),
 		says:  "Slurm cannot load its plugin for MPI[, {plugin},] on {where}",
 		do:    "install the PMIx library that this Slurm was built for on that node (srun --mpi=list), or choose --mpi=pmi2",
 		from:  "slurm, mpi/pmix",
+	}, {
+		id: "log.slurm-pmix", grade: decisive, wraps: true, words: []string{"Cannot create context for mpi/"},
+		form: opt(`(?P<plugin>mpi/\w+)`),
+		says: "Slurm cannot load its plugin for MPI[, {plugin},] on {where}",
+		do:   "install the PMIx library that this Slurm was built for on that node (srun --mpi=list), or choose --mpi=pmi2",
+		from: "slurm, mpi/pmix",
 	}, {
 		id: "log.slurm-pmix-peers", grade: open,
 		words: []string{"collective timeout seq=", "annot establish direct connection", "neighbor id: next "},

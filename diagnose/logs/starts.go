@@ -96,6 +96,26 @@ var startCauses = []cause{
 		need: []string{"ssh -v HOST true from the launching machine", "the console of that machine in its cloud"},
 		from: "skypilot-org/skypilot provisioner.py",
 	}, {
+		id: "log.horovod-start", grade: waits, words: []string{". Please check connectivity between servers."},
+		form: re(`Timed out waiting for (?P<what>[a-z][\w -]*)\. Please check connectivity between`),
+		says: "Horovod's launcher gave up waiting for {what}, as {who} reports: the task service of a host did not " +
+			"start, or the " +
+			"hosts do not reach each other by the addresses that it chose",
+		need: []string{"the output of horovodrun --verbose: which host is missing, and what ssh printed there",
+			"is TCP open between the hosts on all ports (launch check), and which interface do they share: " +
+				"horovodrun --network-interface NAME",
+			"is horovod installed for the same python on all hosts; --start-timeout, where only the start is slow"},
+		from: "horovod runner/launch.py",
+	}, {
+		id: "log.horovod-start", grade: waits, words: []string{". Please check that you have enough resources to run all "},
+		form: re(`Timed out waiting for (?P<what>[a-z][\w -]*)\. Please check that you have enough`),
+		says: "Horovod gave up waiting for {what}, as {who} reports: the cluster (Spark, Ray) has not started all its " +
+			"processes",
+		need: []string{"the free executors, cores and GPUs of the cluster against num_proc",
+			"the output of the tasks that run: do they reach the driver's address", "start_timeout, where the cluster is " +
+				"slow"},
+		from: "horovod spark/runner.py",
+	}, {
 		id: "log.setup-failed", grade: decisive, words: []string{"setup failed. Failed workers:"},
 		form: re(`setup failed\. Failed workers: (?P<why>.*?)\. See`),
 		says: "the setup commands of the job failed on some of its nodes: {why}",

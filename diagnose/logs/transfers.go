@@ -6,7 +6,7 @@ const transferFix = "look at the output and the stack of that rank (py-spy dump)
 var transferNeed = []string{"the output and the stack of all ranks of that group",
 	"a run of DeepEP's own tests on these nodes", "the versions of DeepEP and NVSHMEM"}
 
-// transferCauses are errors of libraries that move data between GPUs without NCCL: DeepEP, NVSHMEM and UCX.
+// transferCauses are errors of libraries that move data between GPUs without NCCL: DeepEP, NVSHMEM, UCX and Mooncake.
 var transferCauses = []cause{
 	{
 		id: "log.deepep-timeout", grade: family, words: []string{"DeepEP timeout check failed"},
@@ -54,6 +54,102 @@ var transferCauses = []cause{
 			"the device, or reboot the node or VM. UCX_IB_MLX5_DEVX=n goes without DEVX, UCX_TLS=^gdaki without the GPU",
 		need: []string{"dmesg | grep mlx5 of that node", "ibv_devinfo -v, and the firmware's version"},
 		from: "openucx/ucx ib_mlx5_dv.c",
+	}, {
+		id: "log.shm-too-small", grade: decisive, words: []string{"Not enough memory to write total of ",
+			"shared memory open failed: No space left"},
+		form: re(`ot enough memory to write total of (?P<size>\d+) bytes|open failed: No space left`),
+		says: "/dev/shm of {where} is full or too small for UCX[, which writes {size} bytes there]",
+		do: "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm), and " +
+			"remove " +
+			"files of ended runs there (df -h /dev/shm, ls -l /dev/shm)",
+		from: "openucx/ucx mm_posix.c",
+	}, {
+		id: "log.rdma-registration", grade: family, words: []string{"Please set max locked memory (ulimit -l)"},
+		form: re(`Please set max locked memory.*?(?:\(current: (?P<limit>\d+) kbytes\)|$)`),
+		says: "{who} cannot lock memory for RDMA: the limit of locked memory is too small[ ({limit} kB)]",
+		do: "ulimit -l must say unlimited in the job's own shell: LimitMEMLOCK=infinity for the daemon that starts it " +
+			"(slurmd, " +
+			"containerd, docker), memlock in limits.conf for ssh, docker --ulimit memlock=-1",
+		need: []string{"ulimit -l as the job sees it (under srun or mpirun, in its container)"},
+		from: "openucx/ucx ib_log.c",
+	}, {
+		id: "log.ucx-unreachable", grade: family, words: []string{" transport to "},
+		form: re(`UCX +ERROR +no .*transport to .*?\b(?P<tl>(?:rc|ud|dc)\w*|tcp|srd)/(?P<dev>[\w.:-]+) - Destination is ` +
+			`unreachable`),
+		says: "UCX of {who} has {tl} on {dev}, and cannot reach the other process by it: the addresses or GIDs of " +
+			"both ends are " +
+			"of different networks",
+		do: "compare show_gids and ip -br addr of both hosts: name devices of one network on all of them " +
+			"(UCX_NET_DEVICES), and " +
+			"for RoCE a GID whose address reaches the other one (UCX_IB_GID_INDEX); over routers or bonds " +
+			"UCX_IB_ROCE_REACHABILITY_MODE=all. UCX_TLS=tcp shows whether the rest works",
+		need: []string{"ucx_info -d and show_gids of both hosts, in the job's container",
+			"UCX_NET_DEVICES and UCX_IB_GID_INDEX of both"},
+		from: "openucx/ucx wireup/select.c",
+	}, {
+		id: "log.ucx-peer", grade: open, words: []string{"tcp_ep 0x"},
+		form: re(`tcp_ep \w+ \(state=CONNECTED\): (?P<call>\w+)\(\d*\) failed: (?P<why>.+)`),
+		says: "UCX of {who} lost a connection (TCP) to another process that was set up before: {call} failed, {why}",
+		need: []string{"the output of the other process: did it end before", "is TCP open between the hosts on all " +
+			"ports: " +
+			"launch check", "UCX_NET_DEVICES of both ends, and ip -br addr: do they name the network of both hosts"},
+		from: "openucx/ucx tcp_ep.c",
+	}, {
+		id: "log.gdr-peer-memory", grade: family, words: []string{"for GPU RDMA without nvidia-peermem"},
+		form: re(`without nvidia-peermem(?: on CUDA device (?P<gpu>\d+) mapped to RNIC (?P<dev>\w+))?`),
+		says: "Mooncake of {who} cannot use GPU memory for RDMA[ (GPU {gpu}, {dev})]: it was built without " +
+			"nvidia-peermem, and " +
+			"the GPU or its driver has no DMA-BUF",
+		do: "modprobe nvidia-peermem on that node (lsmod | grep peermem), with a build of Mooncake that uses it; or " +
+			"the open " +
+			"kernel modules of the NVIDIA driver, which have DMA-BUF. MC_FORCE_TCP=true shows whether the rest works",
+		need: []string{"lsmod of that node (nvidia_peermem)", "modinfo nvidia | grep -E 'license|version' of that node"},
+		from: "kvcache-ai/Mooncake rdma_context.cpp",
+	}, {
+		id: "log.rdma-registration", grade: family, words: []string{"Failed to register memory 0x"},
+		form: re(`Failed to register memory 0x[\da-f]+: (?P<why>Cannot allocate memory)`),
+		says: "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
+		do:   "on that node, in the job's own shell: ulimit -l must say unlimited (docker --ulimit memlock=-1)",
+		need: []string{"ulimit -l as the job sees it", "free -g and dmesg of that node"},
+		from: "kvcache-ai/Mooncake rdma_context.cpp",
+	}, {
+		id: "log.gdr-peer-memory", grade: family, words: []string{"Failed to register memory 0x"},
+		form: re(`Failed to register memory 0x[\da-f]+: (?P<why>[A-Z][\w ]+)`),
+		says: "an RDMA device of {who} cannot register a buffer ({why}): as a rule GPU memory, without nvidia-peermem or " +
+			"DMA-BUF, or a virtual function that does not permit it",
+		do: "modprobe nvidia-peermem on that node (lsmod | grep peermem), and look at its dmesg; name only devices " +
+			"next to the " +
+			"GPU. With Mooncake MC_FORCE_TCP=true shows whether the rest works",
+		need: []string{"lsmod (nvidia_peermem) and dmesg of that node", "ibv_devinfo in the job's container"},
+		from: "kvcache-ai/Mooncake rdma_context.cpp",
+	}, {
+		id: "log.rdma-connect", grade: open, words: []string{"Transport: No available RNIC", "] Failed to open device "},
+		form: re(`Failed to open device (?P<dev>\w+) on port ?(?P<port>\d*) with GID ?(?P<gid>\d*)|No available RNIC`),
+		says: "Mooncake of {who} finds no RDMA device that it can use[: {dev}][, GID index {gid}]",
+		need: []string{"the lines before: why it left each device out", "ibv_devinfo -v and show_gids in the job's " +
+			"container, " +
+			"and ls -l /dev/infiniband", "the devices that the program names, and MC_GID_INDEX: does that GID exist"},
+		from: "kvcache-ai/Mooncake rdma_transport.cpp",
+	}, {
+		id: "log.imex", grade: family, words: []string{"cuMemCreate"},
+		form: re(`(?i)cuMemCreate\w*(?:\(.*\))? failed.*(?P<why>operation not permitted|CUDA_ERROR_NOT_PERMITTED)`),
+		says: "{who} may not make GPU memory that other nodes can map (cuMemCreate: {why}): no IMEX channel for its " +
+			"user or " +
+			"container, as a rule",
+		do: "ls -l /dev/nvidia-caps-imex-channels in the container: it needs channel0 (nvidia-modprobe -c 0, or the " +
+			"NVIDIA " +
+			"driver's option NVreg_CreateImexChannel0=1; in Kubernetes a ComputeDomain), and nvidia-imex on each node",
+		need: []string{"ls -l /dev/nvidia-caps-imex-channels in the container", "nvidia-imex-ctl -N of each node"},
+		from: "CUDA driver API, CUDA_ERROR_NOT_PERMITTED",
+	}, {
+		id: "log.iommu", grade: maybe, soft: true, words: []string{"Missing \"iommu=pt\"", "Missing \"amd_iommu=on\""},
+		form: re(`WARN Missing "(?P<what>[\w=]+)" from kernel command line`),
+		says: "RCCL of {who} warns that {what} is missing from the kernel's command line, with which copies between " +
+			"GPUs may " +
+			"hang; good runs print it, too",
+		need: []string{"does the job go on after it: the end of the output of all ranks",
+			"cat /proc/cmdline, and a run with NCCL_P2P_DISABLE=1: does it hang without copies between GPUs"},
+		from: "ROCm/rccl init.cc",
 	}, {
 		id: "log.ucx-transport", grade: family, words: []string{"uct_iface_open("},
 		form: re(`uct_iface_open\((?P<tl>\w+)/(?P<dev>[\w.:-]+)\) failed(?:: (?P<why>.+))?`),
