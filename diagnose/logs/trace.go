@@ -68,6 +68,9 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if t.of != nil {
 		p.rank, p.local, p.node = t.of.rank, t.of.local, t.of.node
 	}
+	if string(p.body) == "SystemExit: 0" { // the end of a process that is well
+		return
+	}
 	if found == nil || found.grade > harmless {
 		found, vals = f.ofException(p.body), nil
 	}
