@@ -1,5 +1,8 @@
 package logs
 
+// fileAddresses are parts of lines that name the file of a UNIX socket.
+var fileAddresses = []string{"listen unix ", "Binding to socket /", "ipc:///", "unix:/", "bind() failed on error "}
+
 const (
 	shortFolder = "set a short TMPDIR on a disk of each host, the same on all (export TMPDIR=/tmp; Open MPI: --mca " +
 		"orte_tmpdir_base /tmp), and remove folders of ended runs there (ompi.*, openmpi-sessions-*)"
@@ -30,6 +33,14 @@ var socketCauses = []cause{
 		do: "set a short folder for it: TMPDIR=/tmp; for Ray RAY_TMPDIR or ray start --temp-dir; for vLLM " +
 			"VLLM_RPC_BASE_PATH; " +
 			"for ssh a short ControlPath (%C)",
+		from: "Linux unix(7)",
+	}, {
+		id: "log.socket-path", grade: family, words: []string{"ddress already in use"},
+		form: re(`(?:listen unix|Binding to socket|addr='ipc://|unix:(?://)?|ipc://)[ '"]*(?P<file>/[^\s'",:]+)`),
+		says: "{who} cannot make the socket file {file}: it is there already, of a process that runs or that left it",
+		do: "look which process has it (ss -xlp | grep {file}) and end that; where none has, remove the file. Give " +
+			"each run and user a folder of its own (TMPDIR)",
+		need: []string{"ss -xlp on that host, and ls -l {file}"},
 		from: "Linux unix(7)",
 	}, {
 		id: "log.local-ports", grade: family, with: "bind.any-port",

@@ -55,12 +55,43 @@ var sshCauses = []cause{
 			"address and port, and what answers there", "how many hosts the launcher calls at once"},
 		from: "openssh kex.c, sshd.c",
 	}, {
+		id: "log.ssh-closed", grade: family, soft: true, words: []string{"during banner exchange", "banner exchange: "},
+		form: re(`banner exchange: Connection to (?P<node>[A-Za-z\d][\w.:-]*) port (?P<port>\d+): (?P<why>.+)|` +
+			`(?P<why>Connection timed out) during banner exchange`),
+		says: "what answers at the port of ssh of {where}[ ({port})] does not greet as an ssh server does ({why}): sshd is " +
+			"overloaded or has just started, its answers are dropped on the way, or another service has that port",
+		do: "ssh -v HOST true, several times, and nc HOST PORT: a line SSH-2.0-… must appear at once. Look at the log " +
+			"and the load of that host; start fewer logins at once (--mca plm_rsh_num_concurrent 16), or correct the port",
+		need: []string{"the log of sshd on that host at that time", "ssh -v HOST true from the launching node"},
+		from: "openssh kex.c, packet.c",
+	}, {
+		id: "log.ssh-failure", grade: decisive, words: []string{"Unable to negotiate with "},
+		form: re(`negotiate with (?P<node>[A-Za-z\d][\w.:-]*) port \d+: (?P<why>no matching [\w ]+ found)` +
+			`(?:\. Their offer: (?P<offer>\S+))?`),
+		says: "ssh and the server of {where} have no algorithm in common: {why}[; the server offers {offer}]",
+		do: "update the older of both; until then permit what the server offers in ~/.ssh/config (HostKeyAlgorithms, " +
+			"KexAlgorithms, Ciphers or MACs with +NAME), for each host of the job",
+		from: "openssh packet.c",
+	}, {
+		id: "log.ssh-failure", grade: decisive, words: []string{"Bad owner or permissions on "},
+		form: re(`Bad owner or permissions on (?P<file>\S+)`),
+		says: "ssh of {who} does not use its settings: others may write {file}, or it belongs to another user",
+		do: "chmod 600 {file}, and chown it to the user; for a volume of Kubernetes copy it in an init container, " +
+			"with the right owner",
+		from: "openssh readconf.c",
+	}, {
+		id: "log.ssh-failure", grade: decisive, words: []string{"Too many authentication failures"},
+		form: opt(`disconnect from (?P<node>[A-Za-z\d][\w.:-]*) port`),
+		says: "ssh offered {where} as many keys as its server permits, and none of them was right",
+		do: "name the key for each host of the job in ~/.ssh/config (IdentityFile, IdentitiesOnly yes), or remove " +
+			"keys from the agent (ssh-add -D)",
+		from: "openssh auth.c",
+	}, {
 		id: "log.ssh-closed", grade: open, words: []string{"onnection closed by ", "onnection reset by "},
 		form: re(`^Connection (?:closed|reset) by (?P<node>[A-Za-z\d][\w.:-]*) port (?P<port>\d+)\s*$`),
 		says: "the ssh server of {where} (port {port}) ended the connection before the session",
 		need: []string{"the log of sshd on that host at that time", "ssh -v HOST true from the launching node: how " +
-			"far it " +
-			"gets"},
+			"far it gets"},
 		from: "openssh packet.c",
 	}, {
 		id: "log.ssh-unreachable", grade: family, words: []string{"ssh: connect to host"},
@@ -74,7 +105,8 @@ var sshCauses = []cause{
 // sshFacts are reasons of ssh that are no lack of a key.
 var sshFacts = []cause{
 	{id: "ssh.before-keys", grade: fact, words: []string{"_exchange_identification: ", "ssh: connect to host",
-		"Could not resolve hostname"}, form: re(`(?P<v>_exchange_identification|connect to host|resolve hostname)`)},
+		"Could not resolve hostname", "banner exchange"},
+		form: re(`(?P<v>_exchange_identification|connect to host|resolve hostname|banner exchange)`)},
 	{id: "ssh.reached", grade: fact, words: []string{"Permanently added '"},
 		form: re(`Permanently added '(?P<host>[\w.-]+)(?:,[^']*)?' `)},
 }

@@ -19,7 +19,7 @@ var torchCauses = []cause{
 			"Failed to start the grpc server. The specified port", "another process is utilizing it"},
 		form: opt(`specified port is (?P<port>\d+)|` +
 			`bind to (?:\[[^\]]*\]|[\w.]+):(?P<port>\d+)|[Pp]ort:? \W?(?P<port>\d+)|0\.0\.0\.0[:,] ?(?P<port>\d+)`),
-		not:  []string{"trying", "rying another", "retry", "nother port", "next port", "bind() failed on error "},
+		not:  append([]string{"trying", "rying another", "retry", "nother port", "next port"}, fileAddresses...),
 		says: "{who} cannot listen on its port[ ({port})]: another process on that host uses it",
 		do:   "end the old run on that host, or give this run its own port (--master-port, --rdzv-endpoint HOST:PORT)",
 		from: "pytorch/pytorch#73320",
