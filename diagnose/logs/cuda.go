@@ -198,7 +198,7 @@ var cudaCauses = []cause{
 		not:  []string{"NCCL INFO"},
 		says: "{who} cannot share memory of its GPU with another process of the host (IPC)",
 		do: "run the ranks of a host in one container, or with --ipc=host and --pid=host; NCCL_P2P_DISABLE=1 shows whether " +
-			"that is it",
+			"that is it. With ROCm try HSA_ENABLE_IPC_MODE_LEGACY=0 and =1, which images of ROCm set",
 		need: []string{"are the ranks of one host in one container", "the versions of driver and runtime"},
 	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"all CUDA-capable devices are busy or unavailable",

@@ -78,7 +78,7 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 			case !ok:
 			case c.grade == fact:
 				f.note(c.id, v["v"])
-				f.reaches(v["host"])
+				f.reaches(v["host"], v["addr"])
 			default:
 				found, vals = c, v
 			}
@@ -100,16 +100,22 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 	return nil, nil
 }
 
-// reaches notes a host that ssh has reached.
-func (f *follower) reaches(host string) {
-	if host != "" && len(f.reached) < maxStreams {
-		f.reached[host] = f.lines
+// reaches notes a host that ssh has reached, by its names.
+func (f *follower) reaches(names ...string) {
+	for _, n := range names {
+		if n != "" && len(f.reached) < maxStreams {
+			f.reached[n] = f.lines
+		}
 	}
 }
 
-// resolved says whether an event is a name that was not found, of a host that ssh reached later.
+// resolved says whether an event is a host that ssh did not reach, and reached later.
 func (f *follower) resolved(e *event) bool {
-	return e.cause.id == "log.dns" && f.reached[e.vals["host"]] > e.order
+	switch e.cause.id {
+	case "log.dns", "log.ssh-closed", "log.ssh-unreachable":
+		return f.reached[e.vals["host"]] > e.order || f.reached[e.vals["node"]] > e.order
+	}
+	return false
 }
 
 // shown says whether the logs have shown a fact.

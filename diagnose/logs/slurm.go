@@ -186,8 +186,8 @@ var schedulerCauses = []cause{
 			`(?P<why>.*(?:No such|denied|failed|cannot|not found).*)`),
 		not:  []string{"Command not found: "},
 		says: "the container engine of {where} fails: {why}",
-		do: "look at the image (does it have the program that starts) and at enroot.conf (folders that this user " +
-			"may write)",
+		do: "look at the image (does it have the program that starts), at enroot.conf (folders that this user may " +
+			"write), and at the folders to mount: they must exist on that node, and a mount of NFS may refuse root",
 		from: "NVIDIA/pyxis",
 	}, {
 		id: "log.container-start", grade: decisive, words: []string{"Error response from daemon: "},

@@ -108,5 +108,5 @@ var sshFacts = []cause{
 		"Could not resolve hostname", "banner exchange"},
 		form: re(`(?P<v>_exchange_identification|connect to host|resolve hostname|banner exchange)`)},
 	{id: "ssh.reached", grade: fact, words: []string{"Permanently added '"},
-		form: re(`Permanently added '(?P<host>[\w.-]+)(?:,[^']*)?' `)},
+		form: re(`Permanently added '\[?(?P<host>[\w.:-]+)\]?(?::\d+)?(?:,\[?(?P<addr>[\w.:-]+)\]?(?::\d+)?)?' `)},
 }
