@@ -78,7 +78,10 @@ func (m *maker) hca(name, link, rate, card string, k map[string]string) {
 	if c[3] != "" {
 		head += " type=" + c[3] + " board=" + card
 	}
-	if !is("nosystem") {
+	switch {
+	case k["system"] != "": // a card with several PCIe links, or one GUID for each port
+		head += " system=b83f:d203:0000:" + k["system"]
+	case !is("nosystem"):
 		head += " system=" + m.owner[s]
 	}
 	if is("closed") {

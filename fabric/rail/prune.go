@@ -3,7 +3,6 @@ package rail
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,7 +70,7 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 		why := "its interface has no address for RoCE v2, and others have one"
 		i := slices.IndexFunc(all, func(vf candidate) bool { return reaches(vf) && v.functionOf(vf.hca, c.hca) })
 		switch {
-		case has(c) && slices.ContainsFunc(all, func(o candidate) bool { return reaches(o) && twins(c.hca, o.hca) }):
+		case has(c) && slices.ContainsFunc(all, func(o candidate) bool { return reaches(o) && SharesCable(c.hca, o.hca) }):
 			continue
 		case has(c):
 			why = "its interface has only a link-local address, and others have one that a router forwards"
@@ -103,13 +102,6 @@ func (v *view) limited(all []candidate) (out []ruled) {
 		out[i].sure = 2*len(out) <= len(all)
 	}
 	return out
-}
-
-// twins reports whether two HCAs share one cable: a card with two PCIe links, such as a DGX Spark's, shows
-// each of its ports as the same function at both.
-func twins(a, b fabric.HCA) bool {
-	function := func(h fabric.HCA) string { return h.PCI[strings.LastIndexByte(h.PCI, '.')+1:] }
-	return a.System != "" && a.System == b.System && a.VF == b.VF && a.PCI != b.PCI && function(a) == function(b)
 }
 
 // guests returns the virtual functions whose physical function is visible too: they are for guests.
@@ -171,31 +163,6 @@ func (v *view) surplus(all []candidate, netdev, why string) []ruled {
 	return []ruled{{all[i], Management, all[i].port.Netdev + why, false}}
 }
 
-// elsewhere returns the RoCE ports outside the peers' network, where there are fewer GPUs than networks: no GPU
-// can use two networks, and their cables may lead to other machines. A port with a 169.254 address shares the
-// cable of its twin.
-func (v *view) elsewhere(all []candidate) (out []ruled) {
-	networks := map[netip.Prefix]bool{}
-	chosen := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
-	for _, c := range all {
-		if p := v.home(c); v.routed(c) && p.IsValid() {
-			networks[p] = true
-		}
-	}
-	if len(v.gpus) == 0 || len(networks) <= len(v.gpus) || v.even(all) || !slices.ContainsFunc(all, chosen) {
-		return nil
-	}
-	for _, c := range all {
-		mate := func(o candidate) bool { return chosen(o) && twins(o.hca, c.hca) }
-		if c.kind != RoCE || chosen(c) || unlisted(c) || !v.routed(c) && slices.ContainsFunc(all, mate) {
-			continue
-		}
-		role, _ := v.otherRole(c)
-		out = append(out, ruled{c, role, fmt.Sprintf("in network %v, and the peers are in another", v.home(c)), false})
-	}
-	return out
-}
-
 // dealt reports whether so many ports can be dealt to the GPUs, or the GPUs to the ports, evenly.
 func (v *view) dealt(ports int) bool {
 	gpus := len(v.gpus)
@@ -247,7 +214,7 @@ func (v *view) odd(all []candidate) []ruled {
 		}
 		var out []ruled
 		for _, c := range few {
-			if !v.alone(c, all) {
+			if !v.alone(c, all) && !cabled(c, all, few) {
 				role, _ := v.otherRole(c)
 				out = append(out, ruled{c, role, fmt.Sprintf(p.why, most, p.of(c)), false})
 			}

@@ -1,0 +1,68 @@
+package rail
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/fabric"
+)
+
+// SharesCable reports whether two HCAs share one cable: a card with two PCIe links, such as a DGX Spark's, shows
+// each of its ports as the same function at both.
+func SharesCable(a, b fabric.HCA) bool {
+	function := func(h fabric.HCA) string { return h.PCI[strings.LastIndexByte(h.PCI, '.')+1:] }
+	return a.System != "" && a.System == b.System && a.VF == b.VF && a.PCI != b.PCI && function(a) == function(b)
+}
+
+// cabled reports whether a port shares its cable with one that remains.
+func cabled(c candidate, all, gone []candidate) bool {
+	return slices.ContainsFunc(all, func(o candidate) bool {
+		left := slices.ContainsFunc(gone, func(g candidate) bool { return g.hca.Name == o.hca.Name })
+		return !left && SharesCable(c.hca, o.hca)
+	})
+}
+
+// elsewhere returns the RoCE ports outside the peers' network, where there are fewer GPUs than networks: no GPU
+// can use two networks, and their cables may lead to other machines. Another network alone is no sign of that. The
+// rails have one network each where addresses are of one plan, or where each of several cards has its own. The two
+// halves of a cable have two networks at times.
+func (v *view) elsewhere(all []candidate) (out []ruled) {
+	networks, cards := map[netip.Prefix]bool{}, map[string]bool{}
+	plans := map[netip.Prefix]bool{} // of the ports in the peers' network
+	chosen := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
+	for _, c := range all {
+		cards[cardOf(c.hca)] = true
+		if p := v.home(c); v.routed(c) && p.IsValid() {
+			networks[p] = true
+			if chosen(c) {
+				plans[plan(p)] = true
+			}
+		}
+	}
+	const several = 3 // two cards may be the job's and the storage's
+	each := len(cards) == len(all) && len(networks) == len(all) && len(all) >= several
+	if len(v.gpus) == 0 || len(networks) <= len(v.gpus) || v.even(all) || each || len(plans) == 0 {
+		return nil
+	}
+	for _, c := range all {
+		mate := func(o candidate) bool { return chosen(o) && SharesCable(o.hca, c.hca) }
+		if c.kind != RoCE || chosen(c) || unlisted(c) || slices.ContainsFunc(all, mate) || plans[plan(v.home(c))] {
+			continue
+		}
+		role, _ := v.otherRole(c)
+		out = append(out, ruled{c, role, fmt.Sprintf("in network %v, and the peers are in another", v.home(c)), false})
+	}
+	return out
+}
+
+// plan returns the block that one plan of addresses usually has: 16 bits of IPv4, 48 of IPv6.
+func plan(home netip.Prefix) netip.Prefix {
+	bits := 48
+	if home.Addr().Is4() {
+		bits = 16
+	}
+	out, _ := home.Addr().Prefix(min(bits, home.Bits()))
+	return out
+}
