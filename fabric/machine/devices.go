@@ -74,7 +74,8 @@ func (w *writer) port(b *block, hca string) {
 	states := map[string]string{"NOP": "0: NOP", "DOWN": "1: DOWN", "INIT": "2: INIT", "ARMED": "3: ARMED",
 		"ACTIVE": "4: ACTIVE"}
 	phys := map[string]string{"Sleep": "1: Sleep", "Polling": "2: Polling", "Disabled": "3: Disabled",
-		"LinkUp": "5: LinkUp"}
+		"Training": "4: PortConfigurationTraining", "LinkUp": "5: LinkUp", "LinkErrorRecovery": "6: LinkErrorRecovery",
+		"PhyTest": "7: Phy Test"} // phys_state_to_str in drivers/infiniband/core/sysfs.c
 	for file, text := range map[string]string{
 		"state": states[b.word(2)], "phys_state": phys[b.word(3)], "link_layer": b.word(5),
 		"lid": b.take("lid", ""), "sm_lid": b.take("sm", ""),
