@@ -221,13 +221,18 @@ func (n Node) InterfaceOf(addr netip.Addr) (Interface, bool) {
 }
 
 // RuntimeBridge reports whether an interface is a bridge of a container runtime or a hypervisor, by its name, and leads
-// to no cable.
+// to no cable. The bridge of Open vSwitch with the default route, as OpenShift's br-ex, leads to a cable if a network
+// card is in Open vSwitch: all its cards have one master, whichever bridge they are in.
 func (n Node) RuntimeBridge(i Interface) bool {
-	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
-		func(prefix string) bool { return strings.HasPrefix(i.Name, prefix) }) &&
-		!slices.ContainsFunc(n.Interfaces, func(port Interface) bool {
-			return port.Master == i.Name && slices.Contains([]string{"physical", "bond", "vlan"}, port.Kind)
+	holds := func(master string) bool {
+		return slices.ContainsFunc(n.Interfaces, func(port Interface) bool {
+			return port.Master == master && slices.Contains([]string{"physical", "bond", "vlan"}, port.Kind)
 		})
+	}
+	const ovs = "ovs-system"
+	return slices.ContainsFunc([]string{"docker", "br-", "virbr", "podman", "cni", "lxcbr", "lxdbr", "incusbr"},
+		func(prefix string) bool { return strings.HasPrefix(i.Name, prefix) }) && !holds(i.Name) &&
+		(i.Kind == "bridge" || n.Route.Interface != i.Name || !holds(ovs))
 }
 
 // Neighbors returns the other network cards that are up and have an address in a network of an interface.
