@@ -16,6 +16,23 @@ func SharesCable(a, b fabric.HCA) bool {
 	return a.System != "" && a.System == b.System && a.VF == b.VF && a.PCI != b.PCI && function(a) == function(b)
 }
 
+// halved reports whether an HCA shares its cable with a rail: the cable is fine, and this half of the port is off. The
+// card shows two ports at each of its links, as a card with one port for each link does not.
+func (v *view) halved(h fabric.HCA, rails []candidate) bool {
+	ports := func(pci string) (n int) {
+		for _, o := range v.node.HCAs {
+			if sameSlot(o.PCI, pci) && o.System == h.System {
+				n++
+			}
+		}
+		return n
+	}
+	const both = 2
+	return slices.ContainsFunc(rails, func(c candidate) bool {
+		return SharesCable(h, c.hca) && !sameSlot(h.PCI, c.hca.PCI) && ports(h.PCI) == both && ports(c.hca.PCI) == both
+	})
+}
+
 // cabled reports whether a port shares its cable with one that remains.
 func cabled(c candidate, all, gone []candidate) bool {
 	return slices.ContainsFunc(all, func(o candidate) bool {
@@ -33,7 +50,7 @@ func (v *view) elsewhere(all []candidate) (out []ruled) {
 	plans := map[netip.Prefix]bool{} // of the ports in the peers' network
 	chosen := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
 	for _, c := range all {
-		cards[cardOf(c.hca)] = true
+		cards[v.cardOf(c.hca)] = true
 		if p := v.home(c); v.routed(c) && p.IsValid() {
 			networks[p] = true
 			if chosen(c) {

@@ -59,16 +59,25 @@ func (d *decision) explain(v *view) {
 		d.why += fmt.Sprintf("; %d whose GID table could not be read", unread)
 		d.guess("a GID table could not be read, so whether the port has an address for RoCE v2 is unknown")
 	}
-	if n := len(v.missing(*d)); n > 0 {
-		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, map[bool]string{true: "has", false: "have"}[n == 1])
+	d.lost(v)
+	if d.kind == Unknown {
+		d.why += "; their link layer could not be read"
 	}
-	if n := v.dead(*d); n > 0 {
+}
+
+// lost describes the cards that are not rails, and look as if they should be.
+func (d *decision) lost(v *view) {
+	have := map[bool]string{true: "has", false: "have"}
+	if n := len(v.missing(*d)); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, have[n == 1])
+	}
+	if n := v.refusals(*d); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s no driver", n, have[n == 1])
+	}
+	if n := len(v.dead(*d)); n > 0 {
 		d.guess("cards without a link look more like the fabric")
 		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
 			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
-	}
-	if d.kind == Unknown {
-		d.why += "; their link layer could not be read"
 	}
 }
 
@@ -80,7 +89,7 @@ func (v *view) known(c candidate) bool {
 
 // oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
 func (v *view) oneForEach(d decision) bool {
-	failed := len(v.missing(d))
+	failed := len(v.missing(d)) + v.refusals(d)
 	for _, h := range v.node.HCAs {
 		if v.forgotten(h, d) {
 			failed++

@@ -69,6 +69,11 @@ func (m *maker) hca(name, link, rate, card string, k map[string]string) {
 		pcie = fmt.Sprintf("gen=%s maxgen=%s lanes=%s maxlanes=%s", gen, gen, lanes, lanes)
 	}
 	line := fmt.Sprintf("@.%d %s %s %s %s", fn, c[0], c[1], c[2], pcie)
+	if is("bare") || is("guest") { // no driver makes a device of it
+		driver := map[bool]string{true: "vfio-pci"}[is("guest")]
+		m.slots[s].lines = append(m.slots[s].lines, fmt.Sprintf("@.%d %s %s %s %s", fn, c[0], c[1], driver, pcie))
+		return
+	}
 	if pf := k["pf"]; pf != "" {
 		line += " physfn=@." + map[bool]string{true: k["fn"], false: "0"}[k["fn"] != ""]
 	}
@@ -105,7 +110,11 @@ func (m *maker) hca(name, link, rate, card string, k map[string]string) {
 				n, _ := strconv.Atoi(port)
 				sm = many[n-1]
 			}
-			add("  port %s %s %s InfiniBand lid=0x%x sm=0x%s pkeys=0xffff", port, state, rate, 16+m.count, sm)
+			keys := "0xffff"
+			if k["pkeys"] != "" {
+				keys = k["pkeys"]
+			}
+			add("  port %s %s %s InfiniBand lid=0x%x sm=0x%s pkeys=%s", port, state, rate, 16+m.count, sm, keys)
 			prefix := k["prefix"]
 			if prefix == "" {
 				prefix = "fe80:0:0:0"

@@ -32,21 +32,31 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 // even reports whether the ports can be dealt to the GPUs evenly: then each of them is probably a rail.
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
-// narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management.
+// narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management. One in the
+// place of a GPU's rail is a rail whose link has failed to train.
 func (v *view) narrow(all []candidate) (out []ruled) {
+	slow := func(c candidate) bool { bus := v.bus(c, all); return bus > 0 && 2*bus < c.port.Rate }
+	rest := slices.DeleteFunc(slices.Clone(all), slow)
 	for _, c := range all {
-		if bus := v.bus(c); bus > 0 && 2*bus < c.port.Rate {
+		if slow(c) && !v.vacant(c, rest) {
 			why := "its PCIe link carries %.0f Gb/s and its port %g: an HCA for management, such as NVLink's"
-			out = append(out, ruled{c, Management, fmt.Sprintf(why, bus, c.port.Rate), true})
+			out = append(out, ruled{c, Management, fmt.Sprintf(why, v.bus(c, all), c.port.Rate), true})
 		}
 	}
 	return out
 }
 
-// bus returns what the PCIe link of a port can carry at most, in Gb/s; 0 unknown.
-func (v *view) bus(c candidate) float64 {
+// bus returns what the PCIe link of a port can carry at most, in Gb/s; 0 unknown. Where the card's own generation is
+// unknown, the best one of its kind counts, since a link may have trained to less.
+func (v *view) bus(c candidate, all []candidate) float64 {
 	p := v.pci[c.hca.PCI]
-	return fabric.PCIeRate(cmp.Or(p.MaxGen, p.Gen), cmp.Or(p.MaxLanes, p.Lanes))
+	gen := p.MaxGen
+	for _, o := range all {
+		if q := v.pci[o.hca.PCI]; p.MaxGen == 0 && q.Vendor == p.Vendor && q.Device == p.Device {
+			gen = max(gen, q.MaxGen, q.Gen)
+		}
+	}
+	return fabric.PCIeRate(gen, cmp.Or(p.MaxLanes, p.Lanes))
 }
 
 // addressless returns the RoCE ports without an address that a router forwards, where others of the class
@@ -68,6 +78,13 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 			continue
 		}
 		why := "its interface has no address for RoCE v2, and others have one"
+		if i := slices.IndexFunc(all, func(pf candidate) bool {
+			return reaches(pf) && v.functionOf(c.hca, pf.hca)
+		}); i >= 0 {
+			why = "a virtual function of " + all[i].hca.Name + ", which is on this node too"
+			out = append(out, ruled{c, Virtual, why, true})
+			continue
+		}
 		i := slices.IndexFunc(all, func(vf candidate) bool { return reaches(vf) && v.functionOf(vf.hca, c.hca) })
 		switch {
 		case has(c) && slices.ContainsFunc(all, func(o candidate) bool { return reaches(o) && SharesCable(c.hca, o.hca) }):
@@ -124,8 +141,14 @@ func (v *view) functionOf(vf, pf fabric.HCA) bool {
 	switch {
 	case !vf.VF || pf.VF:
 		return false
-	case own.Physfn != "":
-		return own.Physfn == pf.PCI
+	case own.Physfn == pf.PCI && pf.PCI != "":
+		return true
+	case own.Physfn != "": // of a bond, the first function has the device of both
+		return sameSlot(own.Physfn, pf.PCI) && !slices.ContainsFunc(v.node.HCAs, func(h fabric.HCA) bool {
+			return h.PCI == own.Physfn
+		})
+	case sameSlot(vf.PCI, pf.PCI):
+		return true
 	case pf.System != "" && vf.System != "":
 		return pf.System == vf.System
 	}

@@ -39,6 +39,9 @@ type NIC struct {
 
 	// NoAddress is true for an HCA with a link that would be a rail if its interface had an address.
 	NoAddress bool `json:"no_address,omitempty"`
+
+	// Limited is true for an InfiniBand port that would be a rail if it were a full member of a partition.
+	Limited bool `json:"limited,omitempty"`
 }
 
 // roles returns the role of each interface (in kernel order), then of each HCA (by name).
@@ -93,13 +96,14 @@ const (
 
 // Fabric is the training fabric of a node.
 type Fabric struct {
-	Kind  Kind   `json:"kind"`
-	Why   string `json:"why"`
-	Sure  bool   `json:"sure"`            // false: decided by a rule of thumb
-	Doubt string `json:"doubt,omitempty"` // why it is not sure
-	Rails []Rail `json:"rails,omitempty"` // by HCA and port, numbers by their value
-	GPUs  []GPU  `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
-	NICs  []NIC  `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
+	Kind  Kind     `json:"kind"`
+	Why   string   `json:"why"`
+	Sure  bool     `json:"sure"`            // false: decided by a rule of thumb
+	Doubt string   `json:"doubt,omitempty"` // why it is not sure
+	Rails []Rail   `json:"rails,omitempty"` // by HCA and port, numbers by their value
+	GPUs  []GPU    `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
+	Down  []string `json:"down,omitempty"`  // HCAs without a link that look more like the fabric than the rails
+	NICs  []NIC    `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
 }
 
 // Rail is one port of the training fabric.
@@ -142,7 +146,7 @@ func (f Fabric) Guess() string {
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()
-	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, Doubt: d.doubt, NICs: v.roles(d)}
+	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, Doubt: d.doubt, Down: v.dark(d), NICs: v.roles(d)}
 	rails := d.rails
 	if len(rails) == 0 && d.kind != Unknown {
 		doubt := ""

@@ -47,7 +47,7 @@ func TestScoreOnMachinesThatWereMade(t *testing.T) {
 		}
 		var warned []string
 		for _, nic := range f.NICs {
-			if nic.Missing || nic.NoAddress {
+			if nic.Missing || nic.NoAddress || nic.Limited || slices.Contains(f.Down, nic.Name) {
 				warned = append(warned, nic.Name)
 			}
 		}

@@ -1,0 +1,106 @@
+package rail
+
+import (
+	"slices"
+
+	"launch/fabric"
+)
+
+// vacant reports whether a GPU lacks the rail that a card would be: one at the card's switch, or any where no
+// switch is visible.
+func (v *view) vacant(c candidate, rails []candidate) bool {
+	if v.below([]candidate{c}) {
+		return v.hole(c, rails)
+	}
+	return !v.below(rails) && len(rails) < len(v.gpus)
+}
+
+// outside reports whether an HCA is no rail only since it is no full member of a partition, and a GPU lacks a rail.
+func (v *view) outside(h fabric.HCA, d decision) bool {
+	return slices.ContainsFunc(d.others, func(r ruled) bool {
+		return r.hca.Name == h.Name && r.kind == InfiniBand && r.role == Unusable && v.vacant(r.candidate, d.rails)
+	})
+}
+
+// unbound returns the cards without an RDMA device. One of the rails' kind without a driver is missing: the driver is
+// loaded, and has refused it.
+func (v *view) unbound(d decision) []NIC {
+	out := slices.Clone(d.bare)
+	for _, p := range v.node.PCI {
+		if !v.refused(p, d.rails) {
+			continue
+		}
+		i := slices.IndexFunc(out, func(n NIC) bool { return n.Name == p.Addr })
+		if i < 0 {
+			why := hardware(p) + " hardware, but no driver is bound to it"
+			if p.Driver != "" {
+				why = hardware(p) + " hardware, bound to " + p.Driver + ", as for a guest"
+			}
+			i, out = len(out), append(out, NIC{Name: p.Addr, HCA: true, Role: Unusable, Sure: true, Why: why})
+		}
+		out[i].Missing = true
+	}
+	return out
+}
+
+// refused reports whether a function is of a rail's make and has no driver. One for guests counts if a GPU that is
+// not a guest's lacks a rail at its switch.
+func (v *view) refused(p fabric.PCI, rails []candidate) bool {
+	has := func(h fabric.HCA) bool { return h.PCI == p.Addr || sameSlot(h.PCI, p.Addr) }
+	make := func(c candidate) bool {
+		q := v.pci[c.hca.PCI]
+		return p.Device != "" && q.Vendor == p.Vendor && q.Device == p.Device && q.VF == p.VF
+	}
+	if p.Physfn != "" || slices.ContainsFunc(v.node.HCAs, has) || !slices.ContainsFunc(rails, make) {
+		return false
+	}
+	return p.Driver == "" || p.Driver == "vfio-pci" && slices.ContainsFunc(v.gpus, func(g GPU) bool {
+		return v.pci[g.PCI].Driver != "vfio-pci" && v.behind(g.PCI, p.Addr) &&
+			!slices.ContainsFunc(rails, func(c candidate) bool { return v.behind(g.PCI, c.hca.PCI) })
+	})
+}
+
+// dead returns the HCAs without a link, if they look more like the fabric than the rails do: they are more and the
+// rails are only the machine's way out, or only they are behind the GPUs' switches.
+func (v *view) dead(d decision) []candidate {
+	var down []candidate
+	for _, h := range v.node.HCAs {
+		nic, bad := d.unable[h.Name]
+		linkless := bad && nic.Role == Unusable && len(h.Ports) > 0 && h.NodeType == nodeCA &&
+			!slices.ContainsFunc(h.Ports, fabric.Port.Active)
+		like := slices.ContainsFunc(d.rails, func(c candidate) bool { return v.alike(c.hca, h) })
+		if linkless && !like && v.closed(h) == "" {
+			down = append(down, candidate{hca: h, port: h.Ports[0]})
+		}
+	}
+	out := !slices.ContainsFunc(d.rails, func(c candidate) bool { return !v.isWayOut(c) })
+	if len(down) > len(d.rails) && out || v.served(down) > 0 && v.served(d.rails) == 0 {
+		return down
+	}
+	return nil
+}
+
+// dark returns the names of the dead HCAs, if they are the rails of a machine that was made for them: a card for each
+// of several GPUs, or cards at the switches of half of them.
+func (v *view) dark(d decision) (out []string) {
+	down := v.dead(d)
+	made := map[string]bool{}
+	for _, c := range down {
+		made[v.cardOf(c.hca)] = true
+		out = append(out, c.hca.Name)
+	}
+	if n := len(v.gpus); n < 2 || len(made) < 2 || len(made) < n && 2*v.served(down) < n {
+		return nil
+	}
+	return out
+}
+
+// refusals counts the cards of the rails' make that have no driver.
+func (v *view) refusals(d decision) (n int) {
+	for _, p := range v.node.PCI {
+		if v.refused(p, d.rails) {
+			n++
+		}
+	}
+	return n
+}
