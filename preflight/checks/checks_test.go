@@ -133,9 +133,10 @@ var faulty = map[string][]string{
 	"roce-lag-no-address":  {"warn rdma.gid"},                    // its fast bond was never given an address
 	"ib-no-subnet-manager": {"warn rdma.link"},                   // by its name
 	"broken-hca":           {"warn rdma.link", "warn rdma.rate"}, // one has lost its firmware, the other 12 of 16 lanes
-	"bgp-address-on-lo":    {"warn rdma.gid"},                    // by its title, as the next two
+	"bgp-address-on-lo":    {"warn rdma.gid"},                    // by its title, as the next three
 	"pod-no-gid-entries":   {"warn rdma.gid"},
 	"slingshot-dark-link":  {"warn rdma.link"},
+	"h100-all-rails-down":  {"warn rdma.link"},
 	// the bridge above one rail redirects, those of the GPUs next to it do not
 	"h200-two-rails": {"warn gpu.p2p"},
 }

@@ -24,40 +24,25 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	last, manager := "", finding.Warnf("")
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
-		if !nic.HCA && nic.Missing { // Slingshot
-			out = append(out, finding.Warnf("%s is a link of this node's fabric and has no carrier", nic.Name).
-				See("/sys/class/net/"+nic.Name, "%s", nic.Why).
-				Breaking("this node has one rail less; the GPUs next to it share another one").
-				Do("ethtool %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
-					nic.Name))
-		}
 		if !nic.HCA || i < 0 {
+			if f, bad := cardless(in, nic); bad {
+				out = append(out, f)
+			}
 			continue
 		}
 		h := in.Node.HCAs[i]
-		if f, bad := barred(h, nic); bad && (nic.Missing || len(ports) == 0) {
-			out = append(out, f)
-			continue
-		}
-		switch waiting := unmanaged(h); {
-		case waiting > 0 && (nic.Missing || len(ports) == 0):
+		held, bad := barred(h, nic)
+		waiting := unmanaged(h)
+		switch gone := nic.Missing || len(ports) == 0; {
+		case bad && gone:
+			out = append(out, held)
+		case waiting > 0 && gone:
 			idle, last = append(idle, fmt.Sprintf("%s port %d", h.Name, waiting)), h.Name
 			manager = manager.See("/sys/class/infiniband/"+h.Name, "%s", nic.Why)
-		case !slices.ContainsFunc(h.Ports, fabric.Port.Active) && silent(in, h) != "" &&
-			slices.ContainsFunc(ports, func(p rail.Port) bool {
-				return p.Card.Type == h.Type && h.Type != "" && p.Card.VF == h.VF
-			}):
-			out = append(out, finding.Warnf("%s is like the rails of this node and does not answer: %s", h.Name, silent(in, h)).
-				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
-				Breaking("this node has one rail less; programs that ask this card may hang").
-				Do("dmesg | grep -e mlx5 -e %s\nmlxfwreset -d %s r   # or take this node out and power it off and on", h.PCI,
-					h.PCI))
-		case nic.Missing:
-			out = append(out, finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
-				See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
-				Breaking("this node has one rail less; the GPUs next to it share another one").
-				Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
-					h.Name))
+		default:
+			if f, bad := linkless(in, h, nic, ports); bad {
+				out = append(out, f)
+			}
 		}
 	}
 	if len(idle) > 0 {
@@ -67,10 +52,53 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
 				"sminfo -C %s   # shows whether one runs", last))
 	}
+	if f, bad := dark(in, f); bad {
+		out = append(out, f)
+	}
+	out = append(out, slices.Concat(recovering(ports), oneLegged(in, ports))...)
+	if f, bad := unrailed(in, f); bad && len(out) == 0 {
+		out = append(out, f)
+	}
 	if why := noRails(in); len(out) == 0 && why != "" && f.Kind != rail.Slingshot {
 		return finding.Skips(why)
 	}
 	return preflight.OrPass(out, "%s", described(f))
+}
+
+// cardless finds a missing rail that shows no RDMA device: a link of Slingshot, and a card without a driver.
+func cardless(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
+	if nic.HCA {
+		return refused(in, nic)
+	}
+	return finding.Warnf("%s is a link of this node's fabric and has no carrier", nic.Name).
+		See("/sys/class/net/"+nic.Name, "%s", nic.Why).
+		Breaking(oneLess).
+		Do("ethtool %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
+			nic.Name), nic.Missing
+}
+
+// linkless finds an HCA that would be a rail if it answered, had a link, or were a full member of a partition.
+func linkless(in preflight.Input, h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bool) {
+	if f, bad := outside(h, nic, len(ports)); bad {
+		return f, true
+	}
+	if f, bad := halfOff(h, nic, ports); bad {
+		return f, true
+	}
+	like := func(p rail.Port) bool { return p.Card.Type == h.Type && h.Type != "" && p.Card.VF == h.VF }
+	if why := silent(in, h); why != "" && !slices.ContainsFunc(h.Ports, fabric.Port.Active) &&
+		slices.ContainsFunc(ports, like) {
+		return finding.Warnf("%s is like the rails of this node and does not answer: %s", h.Name, why).
+			See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+			Breaking("this node has one rail less; programs that ask this card may hang").
+			Do("dmesg | grep -e mlx5 -e %s\nmlxfwreset -d %s r   # or take this node out and power it off and on", h.PCI,
+				h.PCI), true
+	}
+	return finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
+		See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+		Breaking(oneLess).
+		Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
+			h.Name), nic.Missing
 }
 
 // barred finds a virtual function that its physical function or the subnet manager holds down: the cable is up
@@ -215,141 +243,4 @@ func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 // are returns a number with its noun and verb.
 func are(n int, word string) string {
 	return finding.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
-}
-
-// rdmaRate compares ports of cards of one make.
-func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
-	f := rail.Of(in.Node, in.Addr)
-	ports := rail.PortsOf(in.Node, f)
-	var out []finding.Finding
-	for _, p := range ports {
-		own, _ := in.Node.Function(p.PCI)
-		best, wide := p, own
-		for _, o := range ports {
-			if !alike(p.Card, o.Card) || p.Facts.LinkLayer != o.Facts.LinkLayer || p.Card.Driver == "efa" {
-				continue
-			}
-			if o.Facts.Active() && o.Facts.Rate > best.Facts.Rate {
-				best = o
-			}
-			if b, _ := in.Node.Function(o.PCI); b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
-				wide = b
-			}
-		}
-		if p.Facts.Active() && p.Facts.Rate > 0 && best.Facts.Rate > p.Facts.Rate {
-			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate,
-				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
-				See("/sys/class/infiniband/"+p.File("rate"), "%g", p.Facts.Rate).
-				Breaking("every collective waits for the slowest rail").
-				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
-					p.PCI, cmp.Or(p.Netdev, p.HCA)))
-		}
-		if slow, ok := belowCard(p, best); ok {
-			out = append(out, slow)
-		}
-		what, wider := "", ""
-		switch now, could := fabric.PCIeRate(own.MaxGen, own.Lanes), fabric.PCIeRate(own.MaxGen, own.MaxLanes); {
-		case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
-		case own.Lanes > 0 && wide.Lanes > own.Lanes:
-			what = fmt.Sprintf("%d PCIe lanes, %s of the same kind has %d", own.Lanes, wide.Addr, wide.Lanes)
-		case own.Lanes < own.MaxLanes && now > 0 && now < p.Facts.Rate && could >= p.Facts.Rate:
-			what = fmt.Sprintf("%d of its %d PCIe lanes, which carry %.0f Gb/s, and its port has %g Gb/s",
-				own.Lanes, own.MaxLanes, now, p.Facts.Rate)
-			wider = ", or use a wider slot"
-		}
-		if what != "" {
-			out = append(out, finding.Warnf("%s has %s", p.Name, what).
-				See("/sys/bus/pci/devices/"+p.PCI+"/current_link_width", "%d of %d", own.Lanes, own.MaxLanes).
-				Breaking("the card is slower than its port").
-				Do("lspci -vv -s %s   # LnkSta shows the lanes; reseat the card or its riser%s", p.PCI, wider))
-		}
-	}
-	return preflight.OrPass(out, "%s", described(f))
-}
-
-// cardRates are what one InfiniBand port of a card carries at most, in Gb/s, by hca_type (the data sheets of
-// Connect-IB and ConnectX-2 to ConnectX-8: QDR, FDR, EDR, HDR, NDR, XDR with four lanes).
-var cardRates = map[string]float64{"MT26428": 40, "MT4099": 56, "MT4103": 56, "MT4113": 56, "MT4115": 100,
-	"MT4119": 100, "MT4121": 100, "MT4123": 200, "MT4129": 400, "MT4131": 800}
-
-// belowCard finds an InfiniBand port that is slower than any switch of the last two generations would
-// make it, though no other rail is faster: with one of its lanes, or at less than a quarter of its card's
-// rate. Ethernet ports are not judged so, since a fast card on a slow switch is common there.
-func belowCard(p, best rail.Port) (finding.Finding, bool) {
-	most := cardRates[p.Card.Type]
-	if p.Facts.LinkLayer != "InfiniBand" || !p.Facts.Active() || p.Facts.Rate == 0 || best.Facts.Rate > p.Facts.Rate ||
-		p.Facts.Lanes != 1 && 4*p.Facts.Rate >= most {
-		return finding.Finding{}, false
-	}
-	f := finding.Warnf("%s runs at %g Gb/s%s, and its card carries up to %g", p.Name, p.Facts.Rate, laned(p.Facts), most)
-	if most == 0 {
-		f.What = fmt.Sprintf("%s runs at %g Gb/s with one lane", p.Name, p.Facts.Rate)
-	}
-	return f.See("/sys/class/infiniband/"+p.File("rate"), "%g%s", p.Facts.Rate, laned(p.Facts)).
-		See("/sys/class/infiniband/"+p.HCA+"/hca_type", "%s", p.Card.Type).
-		Breaking("a bad cable or connector makes a port fall back to one lane or to its lowest rate").
-		Do("iblinkinfo   # or ibstat %s here and on the other nodes; reseat or replace its cable", p.HCA), true
-}
-
-func laned(p fabric.Port) string {
-	if p.Lanes == 0 {
-		return ""
-	}
-	return " (" + finding.Count(p.Lanes, "lane") + ")"
-}
-
-// rdmaMTU compares the rails with each other, and each with its interface.
-func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
-	ports := ports(in)
-	most, right := 0, 0
-	for _, p := range ports {
-		has := p.Packets(in.Node)
-		most, right = max(most, has.Now), max(right, has.Netdev)
-	}
-	if most == 0 {
-		return finding.Skipf("the packet size is not known: no RoCE rail has a known interface, and libibverbs does not " +
-			"report it")
-	}
-	var small, line []string
-	f := finding.Warnf("")
-	behind := false
-	for _, p := range ports {
-		has := p.Packets(in.Node)
-		if has.Now == 0 || has.Now >= most && has.Now >= has.Fits {
-			continue
-		}
-		switch {
-		case has.Now < has.Fits:
-			behind = true
-			line = append(line, fmt.Sprintf("ip link set dev %s down; ip link set dev %[1]s up", p.Netdev))
-			small = append(small, fmt.Sprintf("%s (%d, although MTU %d of %s has room for %d)",
-				p.Name, has.Now, has.Netdev, p.Netdev, has.Fits))
-		case has.Netdev > 0:
-			line = append(line, fmt.Sprintf("ip link set dev %s mtu %d", p.Netdev, right))
-			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.Name, p.Netdev, has.Netdev))
-		default:
-			small = append(small, fmt.Sprintf("%s (%d)", p.Name, has.Now))
-		}
-		if has.Netdev > 0 {
-			f = f.See("MTU of "+p.Netdev, "%d, so RoCE has room for %d", has.Netdev, rail.RoCEMTU(has.Netdev))
-		}
-		if v, ok := in.Node.Verbs.Port(p.HCA, p.Port); ok {
-			f = f.See("active_mtu of "+p.Name, "%d, at most %d (libibverbs)", v.ActiveMTU, v.MaxMTU)
-		}
-	}
-	if len(small) == 0 {
-		return finding.Passf("packets of %d bytes", most)
-	}
-	than := fmt.Sprintf("the others' %d bytes", most)
-	if behind {
-		than = "they could"
-	}
-	f.What = fmt.Sprintf("%d of %s send smaller packets than %s: %s",
-		len(small), finding.Count(len(ports), "rail"), than, finding.Some(small))
-	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
-	if len(line) == 0 {
-		return f.Do("ibv_devinfo   # shows max_mtu and active_mtu\n" +
-			"on InfiniBand the subnet manager's partition has the limit (mtu=5 in opensm's partitions.conf)")
-	}
-	return f.Do("%s\nand in the network's configuration, if the switch supports it", strings.Join(line, "; "))
 }

@@ -1,0 +1,172 @@
+package rdma
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"launch/fabric"
+	"launch/fabric/rail"
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// rdmaRate compares ports of cards of one make.
+func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
+	f := rail.Of(in.Node, in.Addr)
+	ports := rail.PortsOf(in.Node, f)
+	var out []finding.Finding
+	for _, p := range ports {
+		own, _ := in.Node.Function(p.PCI)
+		best, wide, fast := p, own, own
+		for _, o := range ports {
+			if b, _ := in.Node.Function(o.PCI); b.Device != "" && b.Vendor == own.Vendor && b.Device == own.Device &&
+				b.Gen > fast.Gen {
+				fast = b
+			}
+			if !alike(p.Card, o.Card) || p.Facts.LinkLayer != o.Facts.LinkLayer || p.Card.Driver == "efa" {
+				continue
+			}
+			if o.Facts.Active() && o.Facts.Rate > best.Facts.Rate {
+				best = o
+			}
+			if b, _ := in.Node.Function(o.PCI); b.MaxLanes == wide.MaxLanes && b.Lanes > wide.Lanes {
+				wide = b
+			}
+		}
+		if p.Facts.Active() && p.Facts.Rate > 0 && best.Facts.Rate > p.Facts.Rate {
+			out = append(out, finding.Warnf("%s runs at %g Gb/s%s, %s of the same kind at %g%s", p.Name, p.Facts.Rate,
+				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
+				See("/sys/class/infiniband/"+p.File("rate"), "%g", p.Facts.Rate).
+				Breaking("every collective waits for the slowest rail").
+				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
+					p.PCI, cmp.Or(p.Netdev, p.HCA)))
+		}
+		if slow, ok := belowCard(p, best); ok {
+			out = append(out, slow)
+		}
+		if f, bad := trained(in, p, own, wide, fast); bad {
+			out = append(out, f)
+		}
+	}
+	return preflight.OrPass(out, "%s", described(f))
+}
+
+// trained finds a rail whose PCIe link has fewer lanes than wide's, or a lower generation than fast's, so that the port
+// is faster than the link. Where all rails are alike, the machine was perhaps made so: then the link must have less
+// than half of what the port needs.
+func trained(in preflight.Input, p rail.Port, own, wide, fast fabric.PCI) (finding.Finding, bool) {
+	gen := cmp.Or(own.Gen, own.MaxGen)
+	now := fabric.PCIeRate(gen, own.Lanes)
+	below := now > 0 && now < p.Facts.Rate
+	carries := fmt.Sprintf("which carry %.0f Gb/s, and its port has %g Gb/s", now, p.Facts.Rate)
+	what, file, has, wider := "", "current_link_width", fmt.Sprintf("%d of %d", own.Lanes, own.MaxLanes), ""
+	switch could := fabric.PCIeRate(max(gen, own.MaxGen), own.MaxLanes); {
+	case in.Node.Cloud.Virtual || p.Card.VF: // a guest does not see the real link
+	case own.Lanes > 0 && wide.Lanes > own.Lanes:
+		what = fmt.Sprintf("%d PCIe lanes, %s of the same kind has %d", own.Lanes, wide.Addr, wide.Lanes)
+	case own.Lanes < own.MaxLanes && below && could >= p.Facts.Rate:
+		what = fmt.Sprintf("%d of its %d PCIe lanes, %s", own.Lanes, own.MaxLanes, carries)
+		wider = ", or use a wider slot"
+	case below && own.Gen > 0 && (fast.Gen > own.Gen || 2*now < p.Facts.Rate && own.Gen < own.MaxGen):
+		best, of := own.MaxGen, "its own best"
+		if fast.Gen > own.Gen {
+			best, of = fast.Gen, "that of "+fast.Addr
+		}
+		what = fmt.Sprintf("a PCIe link of generation %d, and %s is %d: its %d lanes carry %.0f Gb/s, and its port has %g "+
+			"Gb/s", own.Gen, of, best, own.Lanes, now, p.Facts.Rate)
+		file, has = "current_link_speed", fmt.Sprintf("generation %d of %d", own.Gen, max(best, own.MaxGen))
+	}
+	return finding.Warnf("%s has %s", p.Name, what).
+		See("/sys/bus/pci/devices/"+p.PCI+"/"+file, "%s", has).
+		Breaking("the card is slower than its port").
+		Do("lspci -vv -s %s   # LnkSta shows speed and lanes; reseat the card or its riser%s", p.PCI, wider), what != ""
+}
+
+// cardRates are what one InfiniBand port of a card carries at most, in Gb/s, by hca_type (the data sheets of
+// Connect-IB and ConnectX-2 to ConnectX-8: QDR, FDR, EDR, HDR, NDR, XDR with four lanes).
+var cardRates = map[string]float64{"MT26428": 40, "MT4099": 56, "MT4103": 56, "MT4113": 56, "MT4115": 100,
+	"MT4119": 100, "MT4121": 100, "MT4123": 200, "MT4129": 400, "MT4131": 800}
+
+// belowCard finds an InfiniBand port that is slower than any switch of the last two generations would
+// make it, though no other rail is faster: with one of its lanes, or at less than a quarter of its card's
+// rate. Ethernet ports are not judged so, since a fast card on a slow switch is common there.
+func belowCard(p, best rail.Port) (finding.Finding, bool) {
+	most := cardRates[p.Card.Type]
+	if p.Facts.LinkLayer != "InfiniBand" || !p.Facts.Active() || p.Facts.Rate == 0 || best.Facts.Rate > p.Facts.Rate ||
+		p.Facts.Lanes != 1 && 4*p.Facts.Rate >= most {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("%s runs at %g Gb/s%s, and its card carries up to %g", p.Name, p.Facts.Rate, laned(p.Facts), most)
+	if most == 0 {
+		f.What = fmt.Sprintf("%s runs at %g Gb/s with one lane", p.Name, p.Facts.Rate)
+	}
+	return f.See("/sys/class/infiniband/"+p.File("rate"), "%g%s", p.Facts.Rate, laned(p.Facts)).
+		See("/sys/class/infiniband/"+p.HCA+"/hca_type", "%s", p.Card.Type).
+		Breaking("a bad cable or connector makes a port fall back to one lane or to its lowest rate").
+		Do("iblinkinfo   # or ibstat %s here and on the other nodes; reseat or replace its cable", p.HCA), true
+}
+
+func laned(p fabric.Port) string {
+	if p.Lanes == 0 {
+		return ""
+	}
+	return " (" + finding.Count(p.Lanes, "lane") + ")"
+}
+
+// rdmaMTU compares the rails with each other, and each with its interface.
+func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
+	ports := ports(in)
+	most, right := 0, 0
+	for _, p := range ports {
+		has := p.Packets(in.Node)
+		most, right = max(most, has.Now), max(right, has.Netdev)
+	}
+	if most == 0 {
+		return finding.Skipf("the packet size is not known: no RoCE rail has a known interface, and libibverbs does not " +
+			"report it")
+	}
+	var small, line []string
+	f := finding.Warnf("")
+	behind := false
+	for _, p := range ports {
+		has := p.Packets(in.Node)
+		if has.Now == 0 || has.Now >= most && has.Now >= has.Fits {
+			continue
+		}
+		switch {
+		case has.Now < has.Fits:
+			behind = true
+			line = append(line, fmt.Sprintf("ip link set dev %s down; ip link set dev %[1]s up", p.Netdev))
+			small = append(small, fmt.Sprintf("%s (%d, although MTU %d of %s has room for %d)",
+				p.Name, has.Now, has.Netdev, p.Netdev, has.Fits))
+		case has.Netdev > 0:
+			line = append(line, fmt.Sprintf("ip link set dev %s mtu %d", p.Netdev, right))
+			small = append(small, fmt.Sprintf("%s (%s, MTU %d)", p.Name, p.Netdev, has.Netdev))
+		default:
+			small = append(small, fmt.Sprintf("%s (%d)", p.Name, has.Now))
+		}
+		if has.Netdev > 0 {
+			f = f.See("MTU of "+p.Netdev, "%d, so RoCE has room for %d", has.Netdev, rail.RoCEMTU(has.Netdev))
+		}
+		if v, ok := in.Node.Verbs.Port(p.HCA, p.Port); ok {
+			f = f.See("active_mtu of "+p.Name, "%d, at most %d (libibverbs)", v.ActiveMTU, v.MaxMTU)
+		}
+	}
+	if len(small) == 0 {
+		return finding.Passf("packets of %d bytes", most)
+	}
+	than := fmt.Sprintf("the others' %d bytes", most)
+	if behind {
+		than = "they could"
+	}
+	f.What = fmt.Sprintf("%d of %s send smaller packets than %s: %s",
+		len(small), finding.Count(len(ports), "rail"), than, finding.Some(small))
+	f = f.Breaking("these rails are slower; where only one end of a connection has the larger size, large messages vanish")
+	if len(line) == 0 {
+		return f.Do("ibv_devinfo   # shows max_mtu and active_mtu\n" +
+			"on InfiniBand the subnet manager's partition has the limit (mtu=5 in opensm's partitions.conf)")
+	}
+	return f.Do("%s\nand in the network's configuration, if the switch supports it", strings.Join(line, "; "))
+}
