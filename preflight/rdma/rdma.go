@@ -45,7 +45,8 @@ func Checks() []preflight.Check {
 		Unless: noRDMA, Run: efaLoop,
 	}, {
 		ID: "rdma.rate", Title: "the rails of one kind of card run at one rate, with all lanes",
-		Doc:    "A bad cable or slot lowers the rate or the number of lanes of a port, and every collective waits for it.",
+		Doc: "A bad cable or slot lowers the rate or the number of lanes of a port, or the generation of its PCIe link. " +
+			"Every collective waits for it.",
 		Unless: noRails, Run: rdmaRate,
 	}, {
 		ID: "rdma.errors", Limit: preflight.Network, Title: "no rail counts link errors during the check",
@@ -56,6 +57,11 @@ func Checks() []preflight.Check {
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
 		Unless: noRDMA, Run: preflight.One(rdmaGID),
+	}, {
+		ID: "rdma.addresses", Title: "no two rails have one address, and each fits the plan of the others",
+		Doc: "Two ports with one IP address or one LID take each other's packets. A rail with an address of another " +
+			"rail's network, without a network, or in another InfiniBand subnet does not reach its peers.",
+		Unless: noRails, Run: rdmaAddresses,
 	}, {
 		ID: "rdma.mtu", Title: "the rails send packets of one size, as large as their interfaces allow",
 		Doc: "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port of the " +
