@@ -35,9 +35,10 @@ type Culprit struct {
 }
 
 // Find explains the bad arcs between n nodes by as few nodes and links as possible, the gravest first.
-// In this order: all arcs are bad, so no single node is the cause; the nodes fall into groups with only
-// good arcs inside and only bad ones between; most arcs to or from a node are bad, the worst node
-// first, leaving out the arcs explained so far; what remains is the link between two nodes.
+// In this order: all arcs are bad, so no single node is the cause, unless all are to or from one; the
+// nodes fall into groups with only good arcs inside and only bad ones between; most arcs to or from a
+// node are bad, the worst node first, leaving out the arcs explained so far; what remains is the link
+// between two nodes.
 func Find(all []Arc, n int) []Culprit {
 	var left, wrong []int
 	for i, a := range all {
@@ -49,7 +50,7 @@ func Find(all []Arc, n int) []Culprit {
 	if len(wrong) == 0 {
 		return nil
 	}
-	if n > 2 && len(wrong) == len(all) {
+	if n > 2 && len(wrong) == len(all) && !oneEnd(all) {
 		return []Culprit{{Side: Everywhere, Rest: n, Tried: len(all), Bad: wrong}}
 	}
 	if small, ok := grouped(all); ok {
@@ -64,6 +65,12 @@ func Find(all []Arc, n int) []Culprit {
 		left = slices.DeleteFunc(left, func(i int) bool { return c.explains(all[i]) })
 		out = append(out, c)
 	}
+}
+
+// oneEnd reports whether all arcs are to one node, or all from one: the others were not tried.
+func oneEnd(all []Arc) bool {
+	return !slices.ContainsFunc(all, func(a Arc) bool { return a.To != all[0].To }) ||
+		!slices.ContainsFunc(all, func(a Arc) bool { return a.From != all[0].From })
 }
 
 // links returns the arcs that no node explains, once for each pair of nodes.

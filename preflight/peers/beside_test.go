@@ -48,6 +48,22 @@ func TestCallsBesideTheNodesAddress(t *testing.T) {
 	}
 }
 
+// The others have no such address: that node alone is to blame.
+func TestOneNodeAloneWaitsAtAnotherAddress(t *testing.T) {
+	all := calling(3, func(int, int, *calls.Call) {})
+	all[1].Listens = []Listen{{Library: "Gloo", Addr: netip.MustParseAddr("10.1.0.1"), Typed: true}}
+	for _, i := range []int{0, 2} {
+		c := calls.Call{To: 1, Also: true, Addr: "10.1.0.1:4000"}
+		drop(&c)
+		all[i].Calls = append(all[i].Calls, c)
+	}
+	got := compareCalls(all)
+	if len(got) != 1 || got[0].ID != "peer.beside" || !slices.Equal(got[0].unfit, []int{1}) ||
+		!strings.Contains(got[0].What, "to host1 do not get through") {
+		t.Errorf("got %+v", got)
+	}
+}
+
 // Where Gloo waits at another address, and the calls there get through, the job runs.
 func TestNoRankWaitsAtTheNodesOwnAddress(t *testing.T) {
 	nodes := func(closed int, gpu, beside bool) []Post {

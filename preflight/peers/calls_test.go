@@ -185,10 +185,13 @@ func TestTwoNodesWithOneHardwareAddressAreNamed(t *testing.T) {
 		nodes := calling(3, func(from, to int, c *calls.Call) {
 			if from != 0 && to != 0 {
 				c.Cause, c.Err = sidechannel.Dropped, "i/o timeout"
+			} else if to == 2 {
+				c.IfMTU, c.Late, c.Tried = 1500, 12, 12
 			}
 		})
-		for i := range nodes[1:] {
-			nodes[1+i].Traits.PeerMAC = mac
+		nodes[1].Traits.PeerMAC, nodes[2].Traits.PeerMAC = mac, mac
+		if late := compareLoss(nodes, nil); (len(late) > 0) == (mac != "") {
+			t.Errorf("%q: of new connections that open late: %+v", mac, late)
 		}
 		got := compareCalls(nodes)
 		if len(got) != 1 || got[0].ID != want || !strings.Contains(got[0].What, mac) {

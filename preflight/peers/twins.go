@@ -67,3 +67,15 @@ func clones(e edge) (words, bool) {
 		fix: fmt.Sprintf("give one of them another MAC in its definition; to try: ip link set %s address "+
 			"02:00:00:00:00:01   # on %s", e.to.Traits.PeerIf, e.to.Name)}, true
 }
+
+// withoutClones returns the calls to and from other nodes than those of clones: packets to a hardware address that two
+// machines have are lost at random.
+func withoutClones(all, failed []edge) []edge {
+	cloned := map[int]bool{} // by rank
+	for _, e := range failed {
+		if _, ok := clones(e); ok {
+			cloned[e.from.Rank], cloned[e.to.Rank] = true, true
+		}
+	}
+	return slices.DeleteFunc(all, func(e edge) bool { return cloned[e.from.Rank] || cloned[e.to.Rank] })
+}
