@@ -66,7 +66,9 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 			wg.Go(func() {
 				defer func() { <-slots }()
 				crowds := long && !c.All && (p.Rank != 0 || w.Size < crowded)
-				made, about, again := call(ctx, c.Node, p, addr, c.Keys, long, c.options(addr, crowds))
+				opt := c.options(addr, crowds)
+				opt.From = sourceFor(ctx, c.Node, w.Self.Addr, addr)
+				made, about, again := call(ctx, c.Node, p, addr, c.Keys, long, opt)
 				if i, has := c.Node.InterfaceOf(addr); has && made.Failed() && addr != w.Self.Addr {
 					made.Own = i.Name
 				}
@@ -84,7 +86,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 	}
 	if c.Port && w.Rank != 0 {
 		wg.Go(func() {
-			made := knock(ctx, c.Node, w.Master)
+			made := knock(ctx, w.Master, sourceFor(ctx, c.Node, w.Self.Addr, w.Master.Addr))
 			mu.Lock()
 			defer mu.Unlock()
 			out = append(out, made)
@@ -118,7 +120,6 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
-	opt.From = sourceFor(ctx, n, addr)
 	var leaves fabric.Interface
 	if long {
 		leaves = interfaceTo(ctx, n, at)
@@ -179,12 +180,12 @@ func (c *Call) count(l sidechannel.Loss) {
 }
 
 // knock calls the port that node rank 0 holds for the job's own store.
-func knock(ctx context.Context, n fabric.Node, m rendezvous.Member) Call {
+func knock(ctx context.Context, m rendezvous.Member, from netip.Addr) Call {
 	at := netip.AddrPortFrom(m.Addr, uint16(m.Port))
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
 	c := Call{Addr: at.String(), Port: true}
-	id, err := sidechannel.Knock(ctx, at, sourceFor(ctx, n, m.Addr))
+	id, err := sidechannel.Knock(ctx, at, from)
 	switch {
 	case err != nil:
 		c.Cause, c.Err, c.Here = sidechannel.CauseOf(err), err.Error(), sidechannel.Here(err)
@@ -209,9 +210,13 @@ func stalled(a sidechannel.Answer, ifMTU int) string {
 
 // sourceFor returns this node's address from which a library that uses the interface in the network of a peer's
 // would call. The zero Addr is the kernel's choice: where there is none, and where the route to the peer leaves
-// from that network anyway. Another address of the same network would be dropped by a strict rp_filter there.
-func sourceFor(ctx context.Context, n fabric.Node, peer netip.Addr) (source netip.Addr) {
+// from that network anyway, or from this node's own address for the others. Another address would be dropped by a
+// strict rp_filter there.
+func sourceFor(ctx context.Context, n fabric.Node, own, peer netip.Addr) (source netip.Addr) {
 	routed := sourceTo(ctx, netip.AddrPortFrom(peer, 9))
+	if routed == own {
+		return netip.Addr{}
+	}
 	for _, i := range n.Interfaces {
 		for _, p := range i.Addrs {
 			switch {

@@ -64,14 +64,19 @@ func TestTheSourceOfACall(t *testing.T) {
 	peer := netip.MustParseAddr("127.9.9.9") // the kernel calls it from 127.0.0.1
 	for name, c := range map[string]struct {
 		interfaces []fabric.Interface
+		own        string
 		want       netip.Addr
 	}{
-		"two in its network":    {[]fabric.Interface{at("a", "127.0.0.2/8"), at("b", "127.0.0.1/8")}, netip.Addr{}},
-		"one, and another goes": {[]fabric.Interface{at("a", "127.0.0.2/8")}, netip.MustParseAddr("127.0.0.2")},
-		"none":                  {[]fabric.Interface{at("a", "10.0.0.1/8")}, netip.Addr{}},
-		"one that is down":      {[]fabric.Interface{{Name: "a", Addrs: at("a", "127.0.0.2/8").Addrs}}, netip.Addr{}},
+		"two in its network": {[]fabric.Interface{at("a", "127.0.0.2/8"), at("b", "127.0.0.1/8")}, "127.0.0.2", netip.Addr{}},
+		"one, and another goes": {[]fabric.Interface{at("a", "127.0.0.2/8")}, "127.0.0.2",
+			netip.MustParseAddr("127.0.0.2")},
+		"one, and the node's own goes": {[]fabric.Interface{at("a", "127.0.0.2/8")}, "127.0.0.1", netip.Addr{}},
+		"none":                         {[]fabric.Interface{at("a", "10.0.0.1/8")}, "10.0.0.1", netip.Addr{}},
+		"one that is down": {[]fabric.Interface{{Name: "a", Addrs: at("a", "127.0.0.2/8").Addrs}}, "10.0.0.1",
+			netip.Addr{}},
 	} {
-		if got := sourceFor(t.Context(), fabric.Node{Interfaces: c.interfaces}, peer); got != c.want {
+		if got := sourceFor(t.Context(), fabric.Node{Interfaces: c.interfaces},
+			netip.MustParseAddr(c.own), peer); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
