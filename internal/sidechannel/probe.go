@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -58,6 +60,7 @@ type Answer struct {
 	Shut                bool    // no SYN was answered, at Options.Open neither
 	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
 	Unscaled            bool    // the connection has no window scaling (RFC 7323)
+	Offered             bool    // this node offers it (sysctl net.ipv4.tcp_window_scaling)
 }
 
 // Probe calls a peer and measures. CauseOf returns the cause of its error. It takes a few round
@@ -110,6 +113,10 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	both.Wait()
 	last := TCPInfo(raw)
 	a.Retrans, a.Unscaled = counted(unix.TCPInfo{}, last).Again, last.Options&scales == 0 && last.Rtt > 0
+	if a.Unscaled {
+		setting, _ := os.ReadFile("/proc/sys/net/ipv4/tcp_window_scaling") // of IPv6, too
+		a.Offered = strings.TrimSpace(string(setting)) == "1"
+	}
 	if err := context.Cause(ctx); err != nil {
 		return a, &failure{cause: Unknown, err: fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}

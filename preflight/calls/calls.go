@@ -144,7 +144,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		return c, nil, nil
 	}
 	c.RTT, c.Offset, c.Doubt = got.RTT, got.Offset, max(got.Uncertainty, time.Microsecond)
-	c.Stall, c.Speed, c.Unscaled = stalled(got, c.IfMTU), got.Speed, got.Unscaled
+	c.Stall, c.Speed, c.Unscaled, c.Offered = stalled(got, c.IfMTU), got.Speed, got.Unscaled, got.Offered
 	if got.MTU.Answered {
 		c.MTU, c.Hole = min(got.MTU.Out, got.MTU.Back), got.MTU.BlackHole()
 	}

@@ -38,8 +38,9 @@ type Call struct {
 	sidechannel.Flows
 	// Shut: no SYN packet was answered, nor at the store's port, to which the caller has a connection.
 	Shut bool `json:"shut,omitempty"`
-	// Unscaled: the connection has no TCP window scaling.
+	// Unscaled: the connection has no TCP window scaling. Offered: the caller had offered it.
 	Unscaled bool `json:"unscaled,omitempty"`
+	Offered  bool `json:"offered,omitempty"`
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
 }

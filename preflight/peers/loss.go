@@ -7,6 +7,7 @@ import (
 
 	"launch/internal/finding"
 	"launch/preflight/blame"
+	"launch/preflight/calls"
 	"launch/preflight/threshold"
 )
 
@@ -61,22 +62,34 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 	return out
 }
 
-// unscaled returns whether a call lost TCP's window scaling on the way: the call back has it, so both nodes use it.
+// unscaled returns whether a call lost TCP's window scaling on the way: the call back has it, or both nodes have
+// offered it.
 func unscaled(all []edge) func(edge) bool {
-	scaled := map[[2]int]bool{}
+	of := map[[2]int]calls.Call{}
 	for _, e := range all {
-		scaled[[2]int{e.from.Rank, e.to.Rank}] = !e.call.Unscaled
+		of[[2]int{e.from.Rank, e.to.Rank}] = e.call
 	}
-	return func(e edge) bool { return e.call.Unscaled && scaled[[2]int{e.to.Rank, e.from.Rank}] }
+	return func(e edge) bool {
+		back, made := of[[2]int{e.to.Rank, e.from.Rank}]
+		return e.call.Unscaled && made && (!back.Unscaled || e.call.Offered && back.Offered)
+	}
 }
 
-// narrowed returns the warning about a path on which a device takes out the option for window scaling. The called node
-// scales its windows all the same, and the caller takes a window of 64 KB for one of some hundred bytes.
+// narrowed returns the warning about a path on which a device takes out the option for window scaling. Where it does so
+// in the answer alone, the called node scales its windows all the same, and the caller takes 64 KB for a window of
+// some hundred bytes.
 func (b blamed) narrowed() finding.Finding {
-	f := finding.Warnf("TCP's window scaling is lost on connections %s, and those the other way have it (%d of %d paths)",
-		b.where(), len(b.edges), b.tried()).Named("peer.slow")
-	return b.measured(f, func(edge) string { return "its answer lacks the option; the call back has it" }).
-		Breaking("one end takes the other's windows for 128 times smaller: connections crawl, and may look hung").
+	said, seen := ", and those the other way have it", "its answer lacks the option; the call back has it"
+	if b.edges[0].call.Offered && slices.ContainsFunc(b.edges, func(e edge) bool {
+		return e.from.Rank == b.edges[0].to.Rank && e.to.Rank == b.edges[0].from.Rank
+	}) {
+		said, seen = ", and both nodes offer it", "its answer lacks the option"
+	}
+	f := finding.Warnf("TCP's window scaling is lost on connections %s%s (%d of %d paths)", b.where(), said,
+		len(b.edges), b.tried()).Named("peer.slow")
+	return b.measured(f, func(edge) string { return seen }).
+		Breaking("windows are 64 KB at most, or one end takes the other's for 128 times smaller: connections are slow, or "+
+			"crawl and look hung").
 		Do("nft list ruleset   # on %s: a rule that resets the TCP option window, or a synproxy\n"+
 			"else a firewall or load balancer on the path removes it: have it leave TCP options alone\n"+
 			"until then, on each node: sysctl -w net.ipv4.tcp_window_scaling=0", b.suspects())

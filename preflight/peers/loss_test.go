@@ -48,7 +48,13 @@ func TestPathsThatLoseDropOrAreSlow(t *testing.T) {
 		{"window scaling is off on one", 3, func(from, to int, c *calls.Call) {
 			long(c)
 			c.Unscaled = from == 1 || to == 1
+			c.Offered = from != 1
 		}, "", ""},
+		{"a device that takes window scaling from two nodes", 3, func(from, to int, c *calls.Call) {
+			long(c)
+			c.Unscaled = from+to == 3
+			c.Offered = c.Unscaled
+		}, "peer.slow", "TCP's window scaling is lost on connections between host1 and host2, and both nodes offer it"},
 		{"calls that were not measured", 3, func(_, _ int, c *calls.Call) { c.IfMTU, c.Late = 0, 12 }, "", ""},
 		{"a call that failed", 3, func(_, _ int, c *calls.Call) { lossy(c); drop(c) }, "", ""},
 	} {
