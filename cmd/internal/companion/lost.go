@@ -104,27 +104,42 @@ func (p *companion) adrift() string {
 	return ""
 }
 
-// claimant returns the hardware address of another machine that has this node's own address; nil: none is known. A
-// device that answers for other nodes as well answers for all: a few are asked for.
+// claimant returns the hardware address of another machine that has this node's own address; nil: none is known.
 func (p *companion) claimant(own netip.Addr, i net.Interface) net.HardwareAddr {
 	who, err := fabric.Claimant(own, i.Name)
 	if err != nil || who == nil {
 		return nil
 	}
-	asked, others := 0, 0
+	var near []netip.Addr
 	for _, n := range p.doctor.others(p.ctx) {
-		if r, err := fabric.RouteTo(n.Addr); err != nil || r.Interface != i.Name || asked == 3 {
-			continue
-		}
-		asked++
-		if theirs, err := fabric.Claimant(n.Addr, i.Name); err == nil && !bytes.Equal(theirs, who) {
-			others++
+		if onLink(i, n.Addr) {
+			near = append(near, n.Addr)
 		}
 	}
-	if asked > 0 && others == 0 {
-		return nil
+	return usurper(who, near, func(a netip.Addr) net.HardwareAddr {
+		theirs, _ := fabric.Claimant(a, i.Name)
+		return theirs
+	})
+}
+
+// usurper returns the machine that answers for this node's address; nil: it may be a device that answers for all. Of
+// the other nodes near it, one of the first three has to answer with another hardware address.
+func usurper(who net.HardwareAddr, near []netip.Addr, ask func(netip.Addr) net.HardwareAddr) net.HardwareAddr {
+	for _, a := range near[:min(3, len(near))] {
+		if theirs := ask(a); theirs != nil && !bytes.Equal(theirs, who) {
+			return who
+		}
 	}
-	return who
+	return nil
+}
+
+// onLink reports whether an address is in a network of an interface.
+func onLink(i net.Interface, a netip.Addr) bool {
+	addrs, _ := i.Addrs()
+	return slices.ContainsFunc(addrs, func(at net.Addr) bool {
+		n, ok := at.(*net.IPNet)
+		return ok && n.Contains(a.AsSlice())
+	})
 }
 
 // callBudget bounds one call to a node that was lost. Where nothing answers, there are calls in a row: a path that has

@@ -83,3 +83,26 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		})
 	}
 }
+
+// A device that answers for all addresses is no other machine with this node's.
+func TestWhoTakesAnAddressAnswersForThatAlone(t *testing.T) {
+	thief, other := net.HardwareAddr{2, 0, 0, 0, 0, 9}, net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	near := []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.3")}
+	for name, tc := range map[string]struct {
+		near    []netip.Addr
+		answers []net.HardwareAddr
+		want    net.HardwareAddr
+	}{
+		"another machine":                 {near, []net.HardwareAddr{other, nil}, thief},
+		"another node":                    {near, []net.HardwareAddr{thief, other}, thief},
+		"a device that answers for all":   {near, []net.HardwareAddr{thief, thief}, nil},
+		"no other node answers":           {near, []net.HardwareAddr{nil, nil}, nil},
+		"no other node is in the network": {nil, nil, nil},
+	} {
+		i := -1
+		got := usurper(thief, tc.near, func(netip.Addr) net.HardwareAddr { i++; return tc.answers[i] })
+		if got.String() != tc.want.String() {
+			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		}
+	}
+}
