@@ -14,6 +14,8 @@ var (
 	initHorovod = regexp.MustCompile(`\b(?:hvd|horovod[\w.]*)\s*\.\s*init\s*\(`)
 	// startsHorovod matches the parts of Horovod that start its processes from a script.
 	startsHorovod = regexp.MustCompile(`\bhorovod(?:\s*\.\s*|\s+import\s+)(?:ray|spark|run)\b`)
+	// initTorch matches the call of a script that can do without Horovod.
+	initTorch = regexp.MustCompile(`\binit_process_group\s*\(`)
 )
 
 // horovodAlone warns about a program whose Horovod finds no other process: it asks MPI, or reads the variables that
@@ -28,7 +30,7 @@ func (r *resolver) horovodAlone() {
 	has := func(re *regexp.Regexp) bool {
 		return slices.ContainsFunc(r.files, func(f pythonFile) bool { return re.MatchString(f.text) })
 	}
-	if !slices.Contains(r.job.Uses, "horovod") || !has(initHorovod) || has(startsHorovod) {
+	if !slices.Contains(r.job.Uses, "horovod") || !has(initHorovod) || has(startsHorovod) || has(initTorch) {
 		return
 	}
 	program := l.Argv[l.Program:]

@@ -134,7 +134,8 @@ func TestAScriptWhoseHorovodFindsNoOtherProcessIsNamed(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"import horovod.torch as hvd\n# hvd.init()\n", "import torch\nhvd.init()\n",
-		"import horovod.torch as hvd\nfrom horovod.ray import RayExecutor\nhvd.init()\n"} {
+		"import horovod.torch as hvd\nfrom horovod.ray import RayExecutor\nhvd.init()\n",
+		"if old:\n  import horovod.torch as hvd\n  hvd.init()\nelse:\n  dist.init_process_group()\n"} {
 		if j := resolve(t, scripted("python t.py", text)); noted(j, "job.command", what) == finding.Warn {
 			t.Errorf("%q: %v", text, j.Notes)
 		}
