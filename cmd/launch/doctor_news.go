@@ -36,9 +36,8 @@ func say(v *verdict.Verdict, n companion.News) {
 			v.Nodes = append(v.Nodes, "node "+strconv.Itoa(i))
 		}
 		v.Do = "start launch there with the same line, and check that it reaches the store"
-		for _, m := range a.Left {
-			v.Says += fmt.Sprintf("; %s joined and left: %s", m.Name(), m.Left)
-			v.Do = "look at why it left, then start launch there again with the same line"
+		if v.Says += ui.Left(a.Left); len(a.Left) > 0 {
+			v.Do = "correct why it left, then start launch there again with the same line"
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 			"until 13:15:00: no such host", "kubectl get service train"},
 		{missing, "node.missing", "has not started its command: 1 of 2 nodes joined; waiting for node 1",
 			"start launch there"},
-		{unfit, "node.missing", "; b joined and left: it is unfit: calls to it are dropped", "look at why it left"},
+		{unfit, "node.missing", "; b joined and left: it is unfit: calls to it are dropped", "correct why it left"},
 		{lost, "launch.waits", "has not started its command: the store does not answer: connection refused",
 			"look at the store's host"},
 		{companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Back}}, "launch.waits",

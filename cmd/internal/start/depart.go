@@ -87,9 +87,16 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 	return err.Error()
 }
 
-// unfitBy says, for the others, why this node is unfit: the finding between the nodes that is about it, else its own.
+// unfitBy says, for the others, why this node is unfit: the first finding between the nodes that names it, else the
+// first one, else its own.
 func (s *Start) unfitBy() string {
 	failed := s.Peer.Failed()
+	if s.World != nil {
+		own := s.World.Self.Name()
+		if i := slices.IndexFunc(failed, func(f finding.Finding) bool { return slices.Contains(f.Nodes, own) }); i > 0 {
+			failed = failed[i:]
+		}
+	}
 	if len(failed) == 0 {
 		failed = s.Local.Failed()
 	}
@@ -111,9 +118,8 @@ func (s *Start) missing(err error) error {
 		return err
 	}
 	m.Attendance = m.Total()
-	joined, left := m.Joined, ""
+	joined, left := m.Joined, ui.Left(m.Left)
 	for _, l := range m.Left {
-		left += fmt.Sprintf("; %s joined and left: %s", l.Name(), l.Left)
 		if l.Index >= 0 { // without an index it may have joined again as another node
 			joined++
 		}

@@ -82,6 +82,27 @@ func Event(e rendezvous.Event) string {
 	return ""
 }
 
+// Left returns which nodes have joined and left and why, by reason, to follow another text; "" for none.
+func Left(all []rendezvous.Member) string {
+	var whys []string
+	names := map[string][]string{}
+	for _, m := range all {
+		if names[m.Left] == nil {
+			whys = append(whys, m.Left)
+		}
+		names[m.Left] = append(names[m.Left], m.Name())
+	}
+	const few = 4
+	text := ""
+	for i, why := range whys {
+		if i == few {
+			return text + "; and others for other reasons"
+		}
+		text += fmt.Sprintf("; %s joined and left: %s", Names(names[why], len(names[why])), why)
+	}
+	return text
+}
+
 // Unfit returns which nodes are unfit and why, by reason. more is the number of those without a note.
 func Unfit(notes []rendezvous.Note, more int) string {
 	var texts, out []string
