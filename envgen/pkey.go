@@ -19,13 +19,13 @@ func (v *view) wantPKey() want {
 	case len(v.rails()) == 0:
 		return right("there is no InfiniBand here")
 	case !ok:
-		return right("entry 0 of the partition table is a full membership, or unknown")
+		return right("entry 0 of the partition table is a full membership on all rails, or unknown")
 	}
 	index, why := v.partition(keys)
 	if index < 0 {
 		return right("no entry of the partition table is a full membership on all HCAs")
 	}
-	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership",
+	return want{value: strconv.Itoa(index), wrong: "NCCL would use entry 0, which is not a full membership on all rails",
 		because: "entry " + strconv.Itoa(index) + why, seen: seen}
 }
 
@@ -38,8 +38,8 @@ func lackPartition(v *view) finding.Finding {
 	if index, _ := v.partition(keys); index >= 0 {
 		return none()
 	}
-	f := finding.Warnf("entry 0 of the partition table is no full membership, and no other index is one of the same " +
-		"partition on all rails").
+	f := finding.Warnf("entry 0 of the partition table is not a full membership on all rails, and no other index is one " +
+		"of the same partition on all").
 		Breaking("ports that are limited members cannot reach each other: NCCL's connections time out").
 		Do("ask the fabric's administrator for a full membership of one partition, at the same index on all ports")
 	f.Seen = seen
@@ -47,12 +47,14 @@ func lackPartition(v *view) finding.Finding {
 }
 
 // partitions returns the key on each rail for each index that is a full membership on all rails; false: entry 0 is a
-// full membership on a rail, or a table is unknown.
+// full membership on all, or a table is unknown.
 func (v *view) partitions() (keys map[int][]int, seen []finding.Seen, ok bool) {
+	first := true // entry 0 is a full membership on all
 	for _, p := range v.rails() {
-		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 || p.PKeys[0].Index == 0 && p.PKeys[0].Full() {
+		if p.LinkLayer != infiniBand || len(p.PKeys) == 0 {
 			return nil, nil, false
 		}
+		first = first && p.PKeys[0].Index == 0 && p.PKeys[0].Full()
 		own := map[int][]int{}
 		for _, k := range p.PKeys {
 			if before, on := keys[k.Index]; k.Full() && (on || keys == nil) {
@@ -62,7 +64,7 @@ func (v *view) partitions() (keys map[int][]int, seen []finding.Seen, ok bool) {
 		keys = own
 		seen = append(seen, p.pkeysSeen())
 	}
-	return keys, seen, keys != nil
+	return keys, seen, keys != nil && !first
 }
 
 // partition returns the entry for the rails, and why; -1: no entry is right. The partition in use is the one whose

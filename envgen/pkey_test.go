@@ -40,6 +40,10 @@ func TestThePartitionOfTheRails(t *testing.T) {
 	}{
 		{"entry 0 is a full membership", keyed("0xffff 0x8001", "0xffff 0x8001"), nil, nil},
 		{"one full membership", keyed("0x7fff 0x8001", "0x7fff 0x8001"), []string{"NCCL_IB_PKEY=1"}, nil},
+		{"entry 0 on one rail alone, and entry 1 on both", keyed("0xffff 0x8001", "0x7fff 0x8001"),
+			[]string{"NCCL_IB_PKEY=1"}, nil},
+		{"entry 0 on one rail, entry 1 on the other", keyed("0x8005 0x7fff", "0x7fff 0x8005"), nil,
+			[]string{"warn env.partition"}},
 		{"rails of several networks, each with a partition of its own", keyed("0x7fff 0x8001", "0x7fff 0x8005"),
 			[]string{"NCCL_IB_PKEY=1"}, nil},
 		{"two, and IPoIB has an address in the second", child(keyed(two, two), "ib0.8002", "10.9.0.5/24"),
