@@ -57,3 +57,15 @@ var batchCauses = []cause{
 	overTime("Kubernetes", "kubernetes activeDeadlineSeconds", []string{"active longer than specified deadline",
 		"active on the node longer than the specified deadline"}, nil),
 }
+
+// slurmNotes are errors after which Slurm goes on.
+var slurmNotes = []cause{
+	{
+		id: "log.end-noise", grade: harmless, words: []string{" task_prolog [", "TMPDIR", "xcpuinfo_hwloc_topo_load"},
+		form: re(`\berror: (?:Could not run (?:slurm|user) task_prolog \[[^\]]*\]: |TMPDIR \[[^\]]*\] is not writeable\s*$|` +
+			`Unable to create TMPDIR \[[^\]]*\]: |Setting TMPDIR to /tmp\s*$|` +
+			`xcpuinfo_hwloc_topo_load: failed \(load will be required)`),
+		says: "Slurm goes on after it",
+		from: "slurm slurmstepd task.c, xcpuinfo.c",
+	},
+}

@@ -68,7 +68,7 @@ func table() []cause {
 		torchWaits, ncclCauses,
 		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
-		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses,
+		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, slurmNotes,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
 		sshFacts, socketFacts, messageFacts, rayFacts,

@@ -157,7 +157,9 @@ var cudaCauses = []cause{
 		need: []string{"ps -fp {pid} of that host"},
 	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"/dev/vfio/", "iommu group /dev/"},
-		form: re(`open\((?P<dev>/dev/vfio/\w+)\): Device or resource busy|open iommu group (?P<dev>/dev/vfio/\w+)`),
+		form: re(`open\((?P<dev>/dev/vfio/\w+)\): Device or resource busy|` +
+			`(?:[Cc]ould ?n[o']t|[Cc]annot|[Uu]nable to|[Ff]ail(?:ed|ure) to) open iommu group (?P<dev>/dev/vfio/\w+)`),
+		not:  []string{"No such file", "ermission denied", "not permitted"},
 		says: "the TPU of {who} ({dev}) is held by another process",
 		do: "end that process on that host: lsof -w /dev/vfio/* shows it (also in other containers and pods), and " +
 			"start again; " +

@@ -71,7 +71,7 @@ var calm = re(`(?i)^\s*#|^[IW]\d{4} \d\d:|\[[IW]\d* |: [IW] |<(?:info|warn|debug
 	`fall(?:s|ing)? ?back|\b(?:skip|default|continu|proceed|optional|disabl|ignor)|\bnot an error\b|` +
 	`^\s*(?:assert|raise|except|import|from|return)\b|\bmca_btl_|reachable pairing|relevant network interfaces|` +
 	`bind memory|MPI startup\(\)|dynamic library|initialize backend|factory|metric server|fabricmanager|` +
-	`error handling|task_prolog|Setting TMPDIR to|hwloc_topo_load`)
+	`error handling`)
 
 // hint notes a line that may be an error, and forgets those before a sign of progress.
 func (f *follower) hint(line []byte) {

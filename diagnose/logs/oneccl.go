@@ -37,6 +37,8 @@ var onecclCauses = []cause{
 		id: "log.gpu-ipc", grade: family, words: []string{"pidfd_getfd: ", "pidfd_getfd failed: ", "pidfd_open: "},
 		form: re(`pidfd_(?:getfd|open)(?::| failed:).*?(?P<why>Operation not permitted|Permission denied|Function not ` +
 			`implemented|No such process|Bad file descriptor)`),
+		not: []string{"CCL_WARN", "CCL_INFO", "CCL_DEBUG", " WARN", "[WARN", "WARNING", "arning: ", "[W]", " INFO ",
+			"fallback", "all back", "alling back", "alls back"},
 		says: "{who} may not take over a file descriptor of another process (pidfd_getfd: {why}), by which GPU memory " +
 			"is shared " +
 			"between the ranks of a host",

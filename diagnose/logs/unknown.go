@@ -16,7 +16,6 @@ func looks(form form, words ...string) cause {
 var notErrors = []string{
 	"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", " WARN", "[WARN", "WARN:",
 	"WARNING", "arning:", "gnor", " DEBUG ", "[DEBUG", "except ", "raise ", "libibverbs", "no CUDA out", "may crash",
-	"task_prolog", "Setting TMPDIR to", "TMPDIR [", "xcpuinfo_hwloc_topo_load", // Slurm goes on after these
 	"0 failed", "failed: 0", "failed=0", "0 jobs", "0 tasks", "0 workers", "0 processes", " 0 FAILED",
 }
 
@@ -32,8 +31,7 @@ var unknownCauses = []cause{
 			`may be stuck|[Ss]till waiting|not responding|onnection refused|nreachable|(?:[Uu]nable|[Ff]ailed) to connect|` +
 			`(?:[Cc]annot|[Cc]ould not) connect|ost connection|` +
 			`returning error|Couldn't (?:create|open|allocate|initialize|find|get)|non-zero status|^Test \w+ failure `),
-		not: []string{"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", "task_prolog",
-			"Setting TMPDIR to", "TMPDIR [", "xcpuinfo_hwloc_topo_load"},
+		not:  []string{"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c"},
 		says: unknownSays, need: []string{"the output of all ranks, from the start of the job",
 			"launch doctor on its nodes, while the job hangs"},
 	},
