@@ -109,6 +109,9 @@ var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
 	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp",
 	"slurmd started on ")
 
+// latestFact is the name of the value that the log has shown last of the fact that a cause needs.
+const latestFact = "latest"
+
 // values returns the named groups that matched.
 func values(form *regexp.Regexp, m [][]byte) map[string]string {
 	out := map[string]string{}
@@ -121,8 +124,8 @@ func values(form *regexp.Regexp, m [][]byte) map[string]string {
 }
 
 // matches says whether a line is of this kind, and returns its values.
-func (c *cause) matches(line []byte, shown func(fact string) bool) (map[string]string, bool) {
-	if c.with != "" && !shown(c.with) || c.but != "" && shown(c.but) {
+func (c *cause) matches(line []byte, f *follower) (map[string]string, bool) {
+	if c.with != "" && !f.shown(c.with) || c.but != "" && f.shown(c.but) {
 		return nil, false
 	}
 	for _, n := range c.not {
@@ -139,6 +142,9 @@ func (c *cause) matches(line []byte, shown func(fact string) bool) (map[string]s
 		return nil, false
 	}
 	vals := values(pattern, m)
+	if c.with != "" {
+		vals[latestFact] = f.latest[c.with]
+	}
 	return vals, c.test == nil || c.test(vals)
 }
 

@@ -35,7 +35,7 @@ var demandCauses = []cause{
 		from: "vllm ray_utils.py",
 	}, {
 		id: "log.ray-resources", grade: family, soft: true, with: "ray.gpus", words: demandWords,
-		form: re(`(?P<all>.*` + nodeDemand + `.*)`), test: demanded,
+		form: re(`(?P<all>.*` + nodeDemand + `.*)`), test: satisfiable,
 		says: noNodeSays + "[. {want} GPUs are asked for in all, and the cluster has {fact}]",
 		do:   noNodeDo, need: noNodeNeed, from: "vllm-project/vllm#14186",
 	}, {
@@ -49,7 +49,7 @@ var demandCauses = []cause{
 		need: []string{"ray status, and ray list nodes --detail: the resources of each node"},
 		from: "ray autoscaler",
 	}, {
-		id: "log.ray-resources", grade: family, soft: true,
+		id: "log.ray-resources", grade: family, soft: true, wraps: true,
 		words: []string{"No available node types can fulfill", "creating a placement group of specs"},
 		form:  re(nodeDemand),
 		says:  noNodeSays, do: noNodeDo, need: noNodeNeed, from: "vllm-project/vllm#14186",
@@ -67,6 +67,16 @@ var demandCauses = []cause{
 		do:   "compare ray status with the number of GPUs asked for: a node has not joined, or other jobs hold its GPUs",
 		need: []string{"ray status", "the addresses of ray list nodes"},
 	},
+}
+
+// satisfiable adds up the GPUs as well, and says whether the cluster has as many.
+func satisfiable(vals map[string]string) bool {
+	if !demanded(vals) {
+		return false
+	}
+	want, _ := strconv.ParseFloat(vals["want"], 64)
+	has, err := strconv.ParseFloat(vals[latestFact], 64)
+	return err == nil && want <= has
 }
 
 // demanded adds up the GPUs that a row of Ray's table of demands asks for.

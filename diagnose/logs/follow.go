@@ -80,8 +80,9 @@ type follower struct {
 	count   map[*cause]int
 	last    *event
 	facts   map[string]map[string]bool
-	ranks   map[string]int   // "host:pid" to rank, as NCCL reports them
-	reached map[string]int64 // host to the last line in which ssh reached it
+	latest  map[string]string // of each fact, the value that the logs have shown last
+	ranks   map[string]int    // "host:pid" to rank, as NCCL reports them
+	reached map[string]int64  // host to the last line in which ssh reached it
 	works   works
 	steps   []bool           // by word: it is a sign of a job that computes
 	moved   bool             // one of them was there
@@ -109,7 +110,8 @@ type follower struct {
 func newFollower() *follower {
 	f := &follower{
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
-		count: map[*cause]int{}, facts: map[string]map[string]bool{}, ranks: map[string]int{}, works: newWorks(),
+		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
+		ranks: map[string]int{}, works: newWorks(),
 		busy: map[*stream]bool{}, reached: map[string]int64{},
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)

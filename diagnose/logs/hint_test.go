@@ -65,6 +65,13 @@ func TestWhoIsNamed(t *testing.T) {
 		{"Error: No available node types can fulfill resource request {'GPU': 2.0}. Add suitable node types.\n" +
 			" 0.0/2.0 GPU\n {'GPU': 1.0} * 4 (STRICT_PACK): 1+ pending placement groups\n",
 			"wait for GPUs in Ray: 4 with 1 each, on one node (STRICT_PACK); its cluster has 2 in all"},
+		{" 0.0/4.0 GPU\n {'node:red-1': 0.001, 'GPU': 1.0} * 1, {'GPU': 1.0} * 5 (PACK): 1+ pending placement groups\n",
+			"processes wait for GPUs in Ray: 6 in all; its cluster has 4 in all"},
+		{" 0.0/4.0 GPU\n 0.0/8.0 GPU\n {'node:red-1': 0.001, 'GPU': 1.0} * 1, {'GPU': 1.0} * 5 (PACK): 1+ pending " +
+			"placement groups\n", "no node of the address red-1"},
+		{"Error: No available node types can fulfill resource request {'node:red-1': 0.001, 'GPU': 1.0}. Add nodes.\n" +
+			" 0.0/4.0 GPU\n {'node:red-1': 0.001, 'GPU': 1.0} * 1, {'GPU': 1.0} * 5 (PACK): 1+ pending placement groups\n",
+			"processes wait for GPUs in Ray: 6 in all; its cluster has 4 in all"},
 		{"A call to mkdir was unable to create the desired directory:\n\n  Directory: /local/a\n  Error:     File exists\n",
 			"cannot make a folder on a node, /local/a: File exists"},
 		{"[red-2:4711] [[812,1],3] selected pml ob1, but peer [[812,1],0] on red-1 selected pml ucx\n",

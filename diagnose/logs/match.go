@@ -73,7 +73,7 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 			if c.grade == unknown || c.frame || c.grade != fact && found != nil && !c.before(found) {
 				continue
 			}
-			v, ok := c.matches(body, f.shown)
+			v, ok := c.matches(body, f)
 			switch {
 			case !ok:
 			case c.grade == fact:
@@ -92,7 +92,7 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 			if c.grade != unknown {
 				continue
 			}
-			if v, ok := c.matches(body, f.shown); ok {
+			if v, ok := c.matches(body, f); ok {
 				return c, v
 			}
 		}
@@ -122,6 +122,7 @@ func (f *follower) resolved(e *event) bool {
 func (f *follower) shown(fact string) bool { return len(f.facts[fact]) > 0 }
 
 func (f *follower) note(name, value string) {
+	f.latest[name] = value
 	if f.facts[name] == nil {
 		f.facts[name] = map[string]bool{}
 	}

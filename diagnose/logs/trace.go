@@ -209,7 +209,7 @@ func (f *follower) frame(body []byte) {
 			if !c.frame {
 				continue
 			}
-			if v, ok := c.matches(body, f.shown); ok {
+			if v, ok := c.matches(body, f); ok {
 				f.note(c.id, v["v"])
 			}
 		}
