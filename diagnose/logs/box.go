@@ -35,14 +35,18 @@ var boxForms = []struct {
 
 // around notes what a line says of the lines before and after it.
 func (f *follower) around(st *stream, body []byte) {
-	for _, mark := range []string{markMore, markBox} {
+	for _, mark := range []string{markMore, markBox, markSSH} {
 		if !slices.ContainsFunc(f.hits, func(h int32) bool { return f.special[h] == mark }) {
 			continue
 		}
-		if mark == markMore {
+		switch mark {
+		case markMore:
 			f.more(st, body)
-		} else {
+			f.hostOf(st, body)
+		case markBox:
 			f.names(st, body)
+		case markSSH:
+			f.ofSSH(st, body)
 		}
 	}
 }

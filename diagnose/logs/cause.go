@@ -37,27 +37,30 @@ const (
 
 // cause is one row of the table.
 type cause struct {
-	id    string
-	grade grade
-	words []string                     // one of them is in the line
-	form  form                         // and this matches; its groups are for says
-	not   []string                     // none of these is in the line
-	with  string                       // a fact that the log has shown before; {fact} is its value where it has one only
-	but   string                       // a fact that it does not show, before or after
-	test  func(map[string]string) bool // and these values of the form
-	soft  bool                         // one sign of progress after it, and it is no failure
-	job   bool                         // who reports it is not to blame; its groups a and b may be
-	wraps bool                         // the reason is on another line near it, as a rule
-	again bool                         // after it the job starts again, often in the same log
-	frame bool                         // a fact of the frames of tracebacks
-	quiet bool                         // counts only where the log has no other failure, or another line of this cause
-	later []string                     // one of them is in lines soon after it
-	more  form                         // what these add to its values
-	says  string                       // {who}, and groups of form
-	do    string
-	need  []string
-	from  string // where the mechanism is described
-	row   int    // in the table
+	id     string
+	grade  grade
+	words  []string                     // one of them is in the line
+	form   form                         // and this matches; its groups are for says
+	not    []string                     // none of these is in the line
+	with   string                       // a fact that the log has shown before; {fact} is its value where it has one only
+	but    string                       // a fact that it does not show, before or after
+	test   func(map[string]string) bool // and these values of the form
+	soft   bool                         // one sign of progress after it, and it is no failure
+	job    bool                         // who reports it is not to blame; its groups a and b may be
+	wraps  bool                         // the reason is on another line near it, as a rule
+	again  bool                         // after it the job starts again, often in the same log
+	frame  bool                         // a fact of the frames of tracebacks
+	quiet  bool                         // counts only where the log has no other failure, or another line of this cause
+	client bool                         // of ssh: what its server writes so is no failure
+	server bool                         // only in the log of a server of ssh
+	login  bool                         // of ssh, where it came as far as the login to that host
+	later  []string                     // one of them is in lines soon after it
+	more   form                         // what these add to its values
+	says   string                       // {who}, and groups of form
+	do     string
+	need   []string
+	from   string // where the mechanism is described
+	row    int    // in the table
 }
 
 // table returns all causes.
@@ -71,7 +74,7 @@ func table() []cause {
 		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, slurmNotes,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
-		sshFacts, socketFacts, messageFacts, rayFacts,
+		socketFacts, messageFacts, rayFacts,
 	} {
 		out = append(out, part...)
 	}
@@ -93,6 +96,7 @@ const (
 	markProgress = "progress"
 	markBox      = "box"
 	markMore     = "more"
+	markSSH      = "ssh"
 )
 
 // stepWords are signs of a job that computes or has ended well.

@@ -25,6 +25,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 			}
 			old.learn(&e, f.lines)
 			old.alsoOn(e.vals["node"])
+			f.called(old, &e, p.body)
 			return old
 		}
 	} else if len(f.events) >= maxEvents {
@@ -39,6 +40,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	}
 	st.wanted = st.progress + fewSteps + 1
 	f.events[key], f.last = &e, &e
+	f.called(&e, &e, p.body)
 	return &e
 }
 

@@ -41,6 +41,8 @@ type event struct {
 	others  []string // further nodes, named by lines of the same kind
 	after   int      // progress of the stream until then
 	lines   int
+	calls   []*call // of ssh, by which it did not reach hosts
+	reached bool    // it reached all of them later
 }
 
 // stream is what one writer wrote.
@@ -55,6 +57,7 @@ type stream struct {
 	reported    *summary // the last one that was complete
 	pending     *event   // an error whose text begins on the next line
 	box         box
+	server      bool // it is the log of a server of ssh
 }
 
 type streamKey struct {
@@ -82,7 +85,7 @@ type follower struct {
 	facts   map[string]map[string]bool
 	latest  map[string]string // of each fact, the value that the logs have shown last
 	ranks   map[string]int    // "host:pid" to rank, as NCCL reports them
-	reached map[string]int64  // host to the last line in which ssh reached it
+	ssh     ssh
 	works   works
 	steps   []bool           // by word: it is a sign of a job that computes
 	moved   bool             // one of them was there
@@ -112,7 +115,7 @@ func newFollower() *follower {
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]int{}, works: newWorks(),
-		busy: map[*stream]bool{}, reached: map[string]int64{},
+		busy: map[*stream]bool{}, ssh: newSSH(),
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)
 	return f
@@ -264,7 +267,7 @@ func (f *follower) hit(line []byte) {
 	if indented {
 		f.frame(p.body)
 	} else {
-		found, vals = f.match(p.body)
+		found, vals = f.match(&p)
 	}
 	if found != nil {
 		found = found.meant(vals)

@@ -94,7 +94,7 @@ func (f *follower) hint(line []byte) {
 func (f *follower) isHint(line []byte) bool {
 	p := strip(line)
 	f.hits = f.scan.find(line, f.hits[:0])
-	found, _ := f.match(p.body)
+	found, _ := f.match(&p)
 	return found == nil && !calm().Match(p.body) &&
 		slices.ContainsFunc(hintForms, func(one form) bool { return one().Match(p.body) })
 }

@@ -72,6 +72,11 @@ func TestWhoIsNamed(t *testing.T) {
 		{"Error: No available node types can fulfill resource request {'node:red-1': 0.001, 'GPU': 1.0}. Add nodes.\n" +
 			" 0.0/4.0 GPU\n {'node:red-1': 0.001, 'GPU': 1.0} * 1, {'GPU': 1.0} * 5 (PACK): 1+ pending placement groups\n",
 			"processes wait for GPUs in Ray: 6 in all; its cluster has 4 in all"},
+		{"ssh: connect to host red-1 port 22: Connection refused\nssh: connect to host red-2 port 22: No route to host\n" +
+			"ssh: connect to host red-3 port 22: No route to host\nWarning: Permanently added 'red-1' (ED25519) to the list\n",
+			"cannot connect to nodes red-2, red-3 port 22: No route to host"},
+		{"ssh: Could not resolve hostname red-1: Name or service not known\nssh: Could not resolve hostname red-2: Name or " +
+			"service not known\nWarning: Permanently added 'red-1' (ED25519) to the list of known hosts.\n", "a name (red-2)"},
 		{"A call to mkdir was unable to create the desired directory:\n\n  Directory: /local/a\n  Error:     File exists\n",
 			"cannot make a folder on a node, /local/a: File exists"},
 		{"[red-2:4711] [[812,1],3] selected pml ob1, but peer [[812,1],0] on red-1 selected pml ucx\n",

@@ -21,10 +21,11 @@ const (
 // judge says what all lines together mean.
 func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
+	f.settle()
 	sorted, passed := f.disproved(f.sorted())
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
-		return e.over() || f.resolved(e) || len(f.facts[e.cause.but]) > 0 ||
+		return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 ||
 			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
 	})
 	roots := ofGrades(live, decisive, failed)
@@ -33,7 +34,7 @@ func (f *follower) judge() Reading {
 	})
 	if len(roots) == 0 && len(rest) > 0 {
 		roots = slices.DeleteFunc(ofGrades(all, decisive, failed), func(e *event) bool {
-			return e.cause.soft || e.st.progress-e.after > fewSteps
+			return e.cause.soft || f.excused(e) || e.st.progress-e.after > fewSteps
 		})
 	}
 	roots = slices.DeleteFunc(roots, func(e *event) bool { return follows(e, live) })

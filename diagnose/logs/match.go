@@ -1,5 +1,7 @@
 package logs
 
+import "cmp"
+
 // register numbers the words that are looked for, and returns them.
 func (f *follower) register() (words []string) {
 	ids := map[string]int32{}
@@ -33,6 +35,7 @@ func (f *follower) register() (words []string) {
 	}
 	special(markBox, boxWords...)
 	special(markProof, proofWords...)
+	special(markSSH, sshWords...)
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {
 		f.steps[id(w)] = true
@@ -67,18 +70,21 @@ func (f *follower) flood() bool {
 }
 
 // match returns the weightiest cause of a line, and notes facts.
-func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
+func (f *follower) match(p *prefix) (found *cause, vals map[string]string) {
+	body, server := p.body, f.ofServer(p)
 	for _, h := range f.hits {
 		for _, c := range f.byWord[h] {
 			if c.grade == unknown || c.frame || c.grade != fact && found != nil && !c.before(found) {
 				continue
 			}
+			if server && c.client || !server && c.server {
+				continue
+			}
 			v, ok := c.matches(body, f)
 			switch {
-			case !ok:
+			case !ok, c.login && f.unreached(cmp.Or(v["node"], p.node)):
 			case c.grade == fact:
 				f.note(c.id, v["v"])
-				f.reaches(v["host"], v["addr"])
 			default:
 				found, vals = c, v
 			}
@@ -98,24 +104,6 @@ func (f *follower) match(body []byte) (found *cause, vals map[string]string) {
 		}
 	}
 	return nil, nil
-}
-
-// reaches notes a host that ssh has reached, by its names.
-func (f *follower) reaches(names ...string) {
-	for _, n := range names {
-		if n != "" && len(f.reached) < maxStreams {
-			f.reached[n] = f.lines
-		}
-	}
-}
-
-// resolved says whether an event is a host that ssh did not reach, and reached later.
-func (f *follower) resolved(e *event) bool {
-	switch e.cause.id {
-	case "log.dns", "log.ssh-closed", "log.ssh-unreachable":
-		return f.reached[e.vals["host"]] > e.order || f.reached[e.vals["node"]] > e.order
-	}
-	return false
 }
 
 // shown says whether the logs have shown a fact.

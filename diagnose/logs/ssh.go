@@ -34,12 +34,12 @@ var sshCauses = []cause{
 		form:  opt(`^(?:\S*@)?(?P<node>[\w.-]+): Permission`),
 		says:  noKeySays, do: noKeyDo,
 	}, {
-		id: "log.ssh-failure", grade: decisive, but: "ssh.before-keys",
+		id: "log.ssh-failure", grade: decisive, login: true,
 		words: []string{"non-zero exit status 255", "ssh exited with exit code 255"},
 		form:  re(`[Cc]ommand '\[?'?ssh (?:\S+ )*?(?P<node>[\w.-]+) hostname|ssh|^(?:\S*@)?(?P<node>[\w.-]+): ssh`),
 		says:  noKeySays, do: noKeyDo,
 	}, {
-		id: "log.ssh-closed", grade: family, soft: true, words: []string{"ssh_exchange_identification: ",
+		id: "log.ssh-closed", grade: family, soft: true, client: true, words: []string{"ssh_exchange_identification: ",
 			"kex_exchange_identification: "},
 		form:  re(`_exchange_identification: (?:read: |write: )?(?P<why>\S.*)`),
 		later: []string{"onnection closed by ", "onnection reset by "},
@@ -65,7 +65,7 @@ var sshCauses = []cause{
 		need: []string{"the log of sshd on that host at that time", "ssh -v HOST true from the launching node"},
 		from: "openssh kex.c, packet.c",
 	}, {
-		id: "log.ssh-failure", grade: decisive, words: []string{"Unable to negotiate with "},
+		id: "log.ssh-failure", grade: decisive, client: true, words: []string{"Unable to negotiate with "},
 		form: re(`negotiate with (?P<node>[A-Za-z\d][\w.:-]*) port \d+: (?P<why>no matching [\w ]+ found)` +
 			`(?:\. Their offer: (?P<offer>\S+))?`),
 		says: "ssh and the server of {where} have no algorithm in common: {why}[; the server offers {offer}]",
@@ -87,7 +87,7 @@ var sshCauses = []cause{
 			"keys from the agent (ssh-add -D)",
 		from: "openssh auth.c",
 	}, {
-		id: "log.ssh-closed", grade: open, words: []string{"onnection closed by ", "onnection reset by "},
+		id: "log.ssh-closed", grade: open, client: true, words: []string{"onnection closed by ", "onnection reset by "},
 		form: re(`^Connection (?:closed|reset) by (?P<node>[A-Za-z\d][\w.:-]*) port (?P<port>\d+)\s*$`),
 		says: "the ssh server of {where} (port {port}) ended the connection before the session",
 		need: []string{"the log of sshd on that host at that time", "ssh -v HOST true from the launching node: how " +
@@ -99,14 +99,12 @@ var sshCauses = []cause{
 		says: "ssh cannot connect to {where} port {port}: {why}",
 		do:   "check that the host runs, that sshd listens on that port, and that no firewall is between",
 		need: []string{"ssh -v HOST true from the launching node"},
+	}, {
+		id: "log.end-noise", grade: harmless, server: true, words: []string{"onnection closed by ", "onnection reset by ",
+			"_exchange_identification: ", "banner exchange: Connection from "},
+		form: re(`^(?:sshd(?:-session)?\[\d+\]: )?(?:error: |fatal: )?(?:(?:kex|ssh)_exchange_identification: |` +
+			`banner exchange: |Connection (?:closed|reset) by )`),
+		says: "a client of ssh ended its connection to this server",
+		from: "openssh sshd.c",
 	},
-}
-
-// sshFacts are reasons of ssh that are no lack of a key.
-var sshFacts = []cause{
-	{id: "ssh.before-keys", grade: fact, words: []string{"_exchange_identification: ", "ssh: connect to host",
-		"Could not resolve hostname", "banner exchange"},
-		form: re(`(?P<v>_exchange_identification|connect to host|resolve hostname|banner exchange)`)},
-	{id: "ssh.reached", grade: fact, words: []string{"Permanently added '"},
-		form: re(`Permanently added '\[?(?P<host>[\w.:-]+)\]?(?::\d+)?(?:,\[?(?P<addr>[\w.:-]+)\]?(?::\d+)?)?' `)},
 }

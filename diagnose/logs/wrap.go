@@ -33,7 +33,7 @@ func (f *follower) wrapped(line []byte) bool {
 			return nil
 		}
 		p := strip(part)
-		found, _ := f.match(p.body)
+		found, _ := f.match(&p)
 		return found
 	}
 	both := causeOf(whole)
