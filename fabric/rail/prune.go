@@ -33,14 +33,18 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
 
 // narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management. One in the
-// place of a GPU's rail is a rail whose link has failed to train.
+// place of a GPU's rail is a rail whose link has failed to train, and then the place is taken.
 func (v *view) narrow(all []candidate) (out []ruled) {
 	slow := func(c candidate) bool { bus := v.bus(c, all); return bus > 0 && 2*bus < c.port.Rate }
+	tight := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return !slow(c) })
 	rest := slices.DeleteFunc(slices.Clone(all), slow)
-	for _, c := range all {
-		if slow(c) && !v.vacant(c, rest) {
+	for _, c := range tight {
+		switch near := v.below([]candidate{c}); {
+		case !v.vacant(c, tight, rest):
 			why := "its PCIe link carries %.0f Gb/s and its port %g: an HCA for management, such as NVLink's"
 			out = append(out, ruled{c, Management, fmt.Sprintf(why, v.bus(c, all), c.port.Rate), true})
+		case near:
+			rest = append(rest, c)
 		}
 	}
 	return out
@@ -56,7 +60,7 @@ func (v *view) bus(c candidate, all []candidate) float64 {
 			gen = max(gen, q.MaxGen, q.Gen)
 		}
 	}
-	return fabric.PCIeRate(gen, cmp.Or(p.MaxLanes, p.Lanes))
+	return fabric.PCIeRate(gen, v.lanes(c))
 }
 
 // addressless returns the RoCE ports without an address that a router forwards, where others of the class

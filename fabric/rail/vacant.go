@@ -1,25 +1,39 @@
 package rail
 
 import (
+	"cmp"
 	"slices"
 
 	"launch/fabric"
 )
 
-// vacant reports whether a GPU lacks the rail that a card would be: one at the card's switch, or any where no
-// switch is visible.
-func (v *view) vacant(c candidate, rails []candidate) bool {
+// vacant reports whether a GPU lacks the rail that a card would be: one at the card's switch. Where no switch is
+// visible, the cards of its like must be exactly as many as the rails that lack, and as wide as a rail: more cards, or
+// narrower ones, were made for another purpose.
+func (v *view) vacant(c candidate, like, rails []candidate) bool {
 	if v.below([]candidate{c}) {
 		return v.hole(c, rails)
 	}
-	return !v.below(rails) && len(rails) < len(v.gpus)
+	wide := func(r candidate) bool { return v.lanes(r) == v.lanes(c) }
+	return !v.below(rails) && len(like) == len(v.gpus)-len(rails) && slices.ContainsFunc(rails, wide)
+}
+
+// lanes returns how many PCIe lanes a card has at most; where only those in use are known, these. 0 unknown.
+func (v *view) lanes(c candidate) int {
+	p := v.pci[c.hca.PCI]
+	return cmp.Or(p.MaxLanes, p.Lanes)
 }
 
 // outside reports whether an HCA is no rail only since it is no full member of a partition, and a GPU lacks a rail.
 func (v *view) outside(h fabric.HCA, d decision) bool {
-	return slices.ContainsFunc(d.others, func(r ruled) bool {
-		return r.hca.Name == h.Name && r.kind == InfiniBand && r.role == Unusable && v.vacant(r.candidate, d.rails)
-	})
+	var limited []candidate
+	for _, r := range d.others {
+		if r.kind == InfiniBand && r.role == Unusable {
+			limited = append(limited, r.candidate)
+		}
+	}
+	i := slices.IndexFunc(limited, func(c candidate) bool { return c.hca.Name == h.Name })
+	return i >= 0 && v.vacant(limited[i], limited, slices.Concat(v.absent(&d), d.rails))
 }
 
 // unbound returns the cards without an RDMA device. One of the rails' kind without a driver is missing: the driver is
