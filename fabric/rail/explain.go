@@ -74,7 +74,7 @@ func (d *decision) lost(v *view) {
 	if n := v.refusals(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no driver", n, have[n == 1])
 	}
-	if n := len(v.dead(*d)); n > 0 {
+	if n := len(v.dead(*d, d.rails)); n > 0 {
 		d.guess("cards without a link look more like the fabric")
 		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
 			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])

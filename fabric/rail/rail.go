@@ -146,7 +146,7 @@ func (f Fabric) Guess() string {
 func Of(n fabric.Node, addr netip.Addr) Fabric {
 	v := look(n, addr)
 	d := v.decide()
-	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, Doubt: d.doubt, Down: v.dark(d), NICs: v.roles(d)}
+	f := Fabric{Kind: d.kind, Why: d.why, Sure: d.sure, Doubt: d.doubt, NICs: v.roles(d)}
 	rails := d.rails
 	if len(rails) == 0 && d.kind != Unknown {
 		doubt := ""
@@ -157,6 +157,7 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 			f.Sure, f.Doubt = false, cmp.Or(f.Doubt, doubt)
 		}
 	}
+	f.Down = v.dark(d, rails)
 	for _, c := range rails {
 		r := Rail{HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev, Link: c.port.LinkLayer,
 			Rate: c.port.Rate, GID: v.gid(c), GIDUnread: unlisted(c)}

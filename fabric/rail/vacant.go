@@ -75,15 +75,16 @@ func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 }
 
 // dead returns the HCAs without a link, if they look more like the fabric than the rails do: they are more and the
-// rails are only the machine's way out, or only they are behind the GPUs' switches.
-func (v *view) dead(d decision) []candidate {
+// rails are only the machine's way out, or only they are behind the GPUs' switches. Cards that are slower than all
+// ports in use are spare ones.
+func (v *view) dead(d decision, used []candidate) []candidate {
 	var down []candidate
 	for _, h := range v.node.HCAs {
 		nic, bad := d.unable[h.Name]
 		linkless := bad && nic.Role == Unusable && len(h.Ports) > 0 && h.NodeType == nodeCA &&
 			!slices.ContainsFunc(h.Ports, fabric.Port.Active)
 		like := slices.ContainsFunc(d.rails, func(c candidate) bool { return v.alike(c.hca, h) })
-		if linkless && !like && v.closed(h) == "" {
+		if linkless && !like && v.closed(h) == "" && !slower(h, used) {
 			down = append(down, candidate{hca: h, port: h.Ports[0]})
 		}
 	}
@@ -95,15 +96,17 @@ func (v *view) dead(d decision) []candidate {
 }
 
 // dark returns the names of the dead HCAs, if they are the rails of a machine that was made for them: a card for each
-// of several GPUs, or cards at the switches of half of them.
-func (v *view) dark(d decision) (out []string) {
-	down := v.dead(d)
+// of four GPUs or more, or cards at the switches of half of them. A machine with fewer GPUs may have spare cards.
+func (v *view) dark(d decision, used []candidate) (out []string) {
+	down := v.dead(d, used)
 	made := map[string]bool{}
 	for _, c := range down {
 		made[v.cardOf(c.hca)] = true
 		out = append(out, c.hca.Name)
 	}
-	if n := len(v.gpus); n < 2 || len(made) < 2 || len(made) < n && 2*v.served(down) < n {
+	const many = 4
+	n := len(v.gpus)
+	if n < 2 || len(made) < 2 || (n < many || len(made) < n) && 2*v.served(down) < n {
 		return nil
 	}
 	return out

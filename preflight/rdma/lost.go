@@ -62,22 +62,30 @@ func halfOff(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bo
 func dark(in preflight.Input, f rail.Fabric) (finding.Finding, bool) {
 	out := finding.Warnf("")
 	var down []string
+	has, used := 0.0, 0.0 // Gb/s
 	for _, h := range in.Node.HCAs {
 		i := slices.IndexFunc(f.NICs, func(n rail.NIC) bool { return n.Name == h.Name && n.HCA })
 		if i < 0 || !slices.Contains(f.Down, h.Name) || unmanaged(h) > 0 {
 			continue
 		}
 		down = append(down, h.Name)
+		has += rail.Most(h)
 		out = out.See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, f.NICs[i].Why)
 	}
-	instead := "TCP"
+	instead, fraction := "TCP", ""
 	if len(f.Rails) > 0 && f.Kind != rail.TCP {
 		instead = f.Name(f.Rails[0])
+	}
+	for _, r := range f.Rails {
+		used += r.Rate
+	}
+	if used > 0 && has > used {
+		fraction = ", at a fraction of the rate"
 	}
 	out.Seen = out.Seen[:min(len(out.Seen), finding.MaxSeen)]
 	out.What = fmt.Sprintf("none of the %s that this node has for %s has a link: %s", finding.Count(len(down), "card"),
 		finding.Count(len(f.GPUs), "GPU"), finding.Some(down))
-	return out.Breaking("the job uses %s instead, at a fraction of the rate", instead).
+	return out.Breaking("the job uses %s instead%s", instead, fraction).
 		Do("ibstat   # or ip -br link; inspect the cables, the switch and its ports\n" +
 			"if they have no cable on purpose: --skip rdma.link"), len(down) > 0
 }

@@ -85,6 +85,7 @@ func TestRailsThatAreLost(t *testing.T) {
 		}
 	}
 	const route = "route eno1 192.168.9.7\n"
+	slow := func(i int) string { return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp 200", "DOWN Polling 10") }
 	for _, tt := range []struct {
 		name, id string
 		machine  of
@@ -117,6 +118,9 @@ func TestRailsThatAreLost(t *testing.T) {
 		{"all are down", "rdma.link", of{6, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "DOWN Polling")
 		}, uplink}, "warn none of the 6 cards that this node has for 6 GPUs has a link: ib0, ib1, ib2, ib3 and 2 more"},
+		{"spare cards of two GPUs", "rdma.link", of{2, instinct, func(int) string { return "" }, uplink +
+			"pci00f1:00\n " + strings.ReplaceAll(slow(0), "@", "00f1:01:00") +
+			"pci00f2:00\n " + strings.ReplaceAll(slow(1), "@", "00f2:01:00")}, "skip no RDMA port here"},
 		{"all wait for a manager", "rdma.link", of{6, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
 		}, uplink}, "warn wait for a subnet manager"},
@@ -154,6 +158,22 @@ func TestRailsThatAreLost(t *testing.T) {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
 			checktest.Wants(t, checktest.Verdict(t, Checks(), tt.id, tt.machine.input(t, route)), tt.want)
 		})
+	}
+}
+
+// The rate that is lost is named only where it is known: the rate of a port without a link says nothing.
+func TestTheRateThatADarkNodeHasLost(t *testing.T) {
+	for kind, want := range map[string]string{
+		"15b3:101b 0207 mlx5_core;type=MT4123": "the job uses TCP instead, at a fraction of the rate",
+		"14e4:1760 0200 bnxt_en;guid=1:2:3:4":  "the job uses TCP instead",
+	} {
+		card, name, _ := strings.Cut(kind, ";")
+		in := of{4, instinct, func(i int) string {
+			return fmt.Sprintf("@.0 %s\n  hca r%d %s\n    port 1 DOWN Disabled 40 Ethernet\n", card, i, name)
+		}, uplink}.input(t, "route eno1 192.168.9.7\n")
+		if f := checktest.Verdict(t, Checks(), "rdma.link", in); f.Breaks != want {
+			t.Errorf("%s: %q, want %q", card, f.Breaks, want)
+		}
 	}
 }
 

@@ -84,16 +84,11 @@ func trained(in preflight.Input, p rail.Port, own, wide, fast fabric.PCI) (findi
 		Do("lspci -vv -s %s   # LnkSta shows speed and lanes; reseat the card or its riser%s", p.PCI, wider), what != ""
 }
 
-// cardRates are what one InfiniBand port of a card carries at most, in Gb/s, by hca_type (the data sheets of
-// Connect-IB and ConnectX-2 to ConnectX-8: QDR, FDR, EDR, HDR, NDR, XDR with four lanes).
-var cardRates = map[string]float64{"MT26428": 40, "MT4099": 56, "MT4103": 56, "MT4113": 56, "MT4115": 100,
-	"MT4119": 100, "MT4121": 100, "MT4123": 200, "MT4129": 400, "MT4131": 800}
-
 // belowCard finds an InfiniBand port that is slower than any switch of the last two generations would
 // make it, though no other rail is faster: with one of its lanes, or at less than a quarter of its card's
 // rate. Ethernet ports are not judged so, since a fast card on a slow switch is common there.
 func belowCard(p, best rail.Port) (finding.Finding, bool) {
-	most := cardRates[p.Card.Type]
+	most := rail.Most(p.Card)
 	if p.Facts.LinkLayer != "InfiniBand" || !p.Facts.Active() || p.Facts.Rate == 0 || best.Facts.Rate > p.Facts.Rate ||
 		p.Facts.Lanes != 1 && 4*p.Facts.Rate >= most {
 		return finding.Finding{}, false
