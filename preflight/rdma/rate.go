@@ -53,9 +53,9 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	return preflight.OrPass(out, "%s", described(f))
 }
 
-// trained finds a rail whose PCIe link has fewer lanes than wide's, or a lower generation than fast's, so that the port
-// is faster than the link. Where all rails are alike, the machine was perhaps made so: then the link must have less
-// than half of what the port needs.
+// trained finds a rail whose PCIe link has fewer lanes than wide's, or one whose link is slower than its port: with
+// fewer lanes than the card has, or with a lower generation than fast's. Where no other card has a higher generation,
+// the machine was perhaps made so: then the link must have less than half of what the port needs.
 func trained(in preflight.Input, p rail.Port, own, wide, fast fabric.PCI) (finding.Finding, bool) {
 	gen := cmp.Or(own.Gen, own.MaxGen)
 	now := fabric.PCIeRate(gen, own.Lanes)
