@@ -42,12 +42,14 @@ func cabled(c candidate, all, gone []candidate) bool {
 }
 
 // elsewhere returns the RoCE ports outside the peers' network, where there are fewer GPUs than networks: no GPU
-// can use two networks, and their cables may lead to other machines. Another network alone is no sign of that. The
-// rails have one network each where addresses are of one plan, or where each of several cards has its own. The two
-// halves of a cable have two networks at times.
+// can use two networks, and their cables may lead to other machines. Where there are several GPUs, another network
+// alone is no sign of that: the rails have one each where addresses are of one plan, or where each of several cards
+// has its own. One GPU uses one network. It uses more over the halves of one cable, and over several cables of such a
+// card if their addresses are of one plan: a ring of three DGX Sparks.
 func (v *view) elsewhere(all []candidate) (out []ruled) {
 	networks, cards := map[netip.Prefix]bool{}, map[string]bool{}
 	plans := map[netip.Prefix]bool{} // of the ports in the peers' network
+	halved := map[string]bool{}      // the cards of these ports, if they have two PCIe links
 	chosen := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
 	for _, c := range all {
 		cards[v.cardOf(c.hca)] = true
@@ -55,17 +57,20 @@ func (v *view) elsewhere(all []candidate) (out []ruled) {
 			networks[p] = true
 			if chosen(c) {
 				plans[plan(p)] = true
+				halved[v.cardOf(c.hca)] = halved[v.cardOf(c.hca)] || cabled(c, all, nil)
 			}
 		}
 	}
 	const several = 3 // two cards may be the job's and the storage's
-	each := len(cards) == len(all) && len(networks) == len(all) && len(all) >= several
+	many := len(v.gpus) > 1
+	each := many && len(cards) == len(all) && len(networks) == len(all) && len(all) >= several
 	if len(v.gpus) == 0 || len(networks) <= len(v.gpus) || v.even(all) || each || len(plans) == 0 {
 		return nil
 	}
 	for _, c := range all {
 		mate := func(o candidate) bool { return chosen(o) && SharesCable(o.hca, c.hca) }
-		if c.kind != RoCE || chosen(c) || unlisted(c) || slices.ContainsFunc(all, mate) || plans[plan(v.home(c))] {
+		planned := plans[plan(v.home(c))] && (many || halved[v.cardOf(c.hca)])
+		if c.kind != RoCE || chosen(c) || unlisted(c) || slices.ContainsFunc(all, mate) || planned {
 			continue
 		}
 		role, _ := v.otherRole(c)
