@@ -20,7 +20,10 @@ func rdmaAddresses(_ context.Context, in preflight.Input) []finding.Finding {
 	planned := slices.DeleteFunc(slices.Clone(homes), func(h home) bool { // the way out has an address of another plan
 		return h.Netdev == in.Node.Route.Interface
 	})
-	out := slices.Concat(sameAddress(in.Node, homes), sameLID(ports), alone(planned), intruder(planned))
+	out := slices.Concat(sameAddress(in.Node, homes), sameLID(ports), alone(planned))
+	if dealt(in, ports) {
+		out = append(out, intruder(planned)...)
+	}
 	if f, bad := otherSubnet(in, ports); bad {
 		out = append(out, f)
 	}
@@ -143,6 +146,12 @@ func alone(homes []home) []finding.Finding {
 	return nil
 }
 
+// dealt reports whether the rails are as many for each GPU: a port more may have a network for another purpose.
+func dealt(in preflight.Input, ports []rail.Port) bool {
+	gpus := len(rail.Of(in.Node, in.Addr).GPUs)
+	return gpus > 0 && len(ports)%gpus == 0
+}
+
 // intruder finds the one rail in the network of another one, while each other rail has a network of its own.
 func intruder(homes []home) []finding.Finding {
 	const many = 4
@@ -162,7 +171,8 @@ func intruder(homes []home) []finding.Finding {
 		return []finding.Finding{finding.Warnf("%s and %s are in one network, while each other rail has its own", a.Name,
 			b.Name).
 			See("address of "+a.Netdev, "%v", a.addr).See("address of "+b.Netdev, "%v", b.addr).
-			Breaking("one of them has an address of the wrong network: its switch does not lead to the peers in it").
+			Breaking("one of them perhaps has an address of the wrong network: then its switch does not lead to the peers " +
+				"in it").
 			Do("ip -br addr   # compare with the other nodes, and correct the address of the wrong one\n" +
 				"if the rails have no networks of their own: --skip rdma.addresses")}
 	}
@@ -176,8 +186,7 @@ func otherSubnet(in preflight.Input, ports []rail.Port) (finding.Finding, bool) 
 	for _, p := range ports {
 		by[subnetOf(p)] = append(by[subnetOf(p)], p)
 	}
-	gpus := len(rail.Of(in.Node, in.Addr).GPUs)
-	if len(by) != 2 || len(by[""]) > 0 || len(ports) < many || gpus == 0 || len(ports)%gpus != 0 {
+	if len(by) != 2 || len(by[""]) > 0 || len(ports) < many || !dealt(in, ports) {
 		return finding.Finding{}, false
 	}
 	var odd, rest []rail.Port

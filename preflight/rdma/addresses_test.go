@@ -64,6 +64,7 @@ func TestAddressesThatContradictEachOther(t *testing.T) {
 			in.Node.HCAs[i].VF = true
 		}
 	}
+	in4 := func(in preflight.Input) preflight.Input { return checktest.GPUs(in, 4) }
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input
@@ -102,6 +103,10 @@ func TestAddressesThatContradictEachOther(t *testing.T) {
 
 		{"one in another's network", checktest.Railed(8, roce, own, give(6, "10.80.2.77/24")),
 			"warn mlx5_1 and mlx5_6 are in one network, while each other rail has its own"},
+		{"one in another's network, and two rails for each GPU", in4(checktest.Railed(8, roce, own,
+			give(6, "10.80.2.77/24"))), "warn mlx5_1 and mlx5_6 are in one network"},
+		{"five rails of four GPUs in four networks", in4(checktest.Railed(5, roce, own, give(4, "10.80.2.77/24"))),
+			"ok 5 rails"},
 		{"two of three in one network", checktest.Railed(3, roce, own, give(2, "10.80.2.77/24")), "ok 3 rails"},
 		{"a network for each pair", checktest.Railed(8, roce, addresses("10.80.%d.%d/24", 1, 1, 2, 2, 3, 3, 4, 4)),
 			"ok 8 rails"},
@@ -117,6 +122,8 @@ func TestAddressesThatContradictEachOther(t *testing.T) {
 
 		{"one in another subnet", checktest.Railed(8, ib, port(3, subnet(0x21, "fec0::5:a088:c203:0:1"))),
 			"warn mlx5_3 is in another InfiniBand subnet than the other 7 rails"},
+		{"one of four in another subnet, which are no rails of six GPUs", checktest.GPUs(checktest.Railed(4, ib,
+			port(3, subnet(0x21, "fec0::5:a088:c203:0:1"))), 6), "ok 4 rails"},
 		{"two in another subnet", checktest.Railed(8, ib, port(3, subnet(0x21, "fec0::5:a088:c203:0:1")),
 			port(4, subnet(0x21, "fec0::5:a088:c203:0:2"))), "ok 8 rails"},
 		{"one whose manager is unknown", checktest.Railed(8, ib, port(3, func(p *fabric.Port) { p.SMLID = 0 })),

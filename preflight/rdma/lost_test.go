@@ -94,6 +94,8 @@ func TestRailsThatAreLost(t *testing.T) {
 		{"all are in order", "rdma.link", of{8, instinct, thor, uplink}, "ok 8 x Ethernet at 400 Gb/s"},
 		{"one GPU of eight has no card", "rdma.link", of{8, instinct, none(hdr, 6), uplink},
 			"warn GPU 6 (0007:03:00.0) has no rail at its PCIe switch, and each of the other 7 has one"},
+		{"a pod without the card of one GPU", "rdma.link", of{8, instinct, none(hdr, 6), uplink + "rdma exclusive\n"},
+			"ok 7 x InfiniBand"},
 		{"one GPU of four has no card", "rdma.link", of{4, instinct, none(hdr, 1), uplink}, "ok 3 x InfiniBand"},
 		{"two GPUs of eight have no card", "rdma.link", of{8, instinct, none(none(hdr, 6), 2), uplink}, "ok 6 x InfiniBand"},
 		{"one has no driver", "rdma.link", of{5, instinct, func(i int) string {
