@@ -67,6 +67,15 @@ var processCauses = []Cause{
 		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, folio_wait_bit_common",
 	},
 	{
+		ID: "rank.memory", depth: onTheSpot, Title: "A process waits for memory",
+		Sign:    "The rank is in state D, and no storage is slow; nothing is killed.",
+		For:     "its control group is full, and the OOM killer of the group is off",
+		Against: "it waits elsewhere",
+		Do: "raise the memory limit of its control group, or let the kernel end a process: " +
+			"echo 0 > memory.oom_control   # of that group",
+		Source: "mem_cgroup_oom_synchronize in /proc/PID/wchan (Linux mm/memcontrol.c)",
+	},
+	{
 		ID: "node.starved", depth: onTheSpot, Title: "A node gets almost no processor time",
 		Sign:    "All others wait for one node, which is slow in all that it does; its calls time out.",
 		For:     "a quota holds its control group for most of the time",

@@ -25,6 +25,19 @@ func TestALockThatATimedThreadMayLetGoIsOpen(t *testing.T) {
 	}
 }
 
+// A control group that is full and kills nothing is no storage that does not answer.
+func TestARankThatWaitsForMemory(t *testing.T) {
+	for wchan, want := range map[string]string{"mem_cgroup_oom_synchronize": "rank.memory", "": "rank.storage"} {
+		s := envScene()
+		p := waitingRank(12, "2")
+		p.State, p.Wchan, p.Syscall = "D", wchan, nil
+		s.Procs = append(s.Procs, p)
+		if a := Judge([]scene.Scene{s})[0]; len(a.Why) == 0 || a.Why[0].Cause != want {
+			t.Errorf("%q: %+v, want %s", wchan, a.Why, want)
+		}
+	}
+}
+
 // A rank that waits for a slow producer uses little, and a rank that hangs nothing.
 func TestARankThatDoesALittleBeforeInitWorks(t *testing.T) {
 	for _, tt := range []struct {

@@ -75,6 +75,10 @@ func (v *view) process(s *seat) (claim, bool) {
 		return about("rank.vfork", verdict.Certain, s, "waits for a child that it made with vfork").
 			see(procPath(p, "wchan"), p.Wchan), true
 	}
+	if strings.HasPrefix(p.Wchan, "mem_cgroup_oom") && !works(p.Moved, s.node.scene.Span) {
+		return about("rank.memory", verdict.Certain, s, "waits for memory: its control group is full, and nothing there is "+
+			"killed").see(procPath(p, "wchan"), p.Wchan), true
+	}
 	if c, ok := v.storage(s); ok {
 		return c, true
 	}
