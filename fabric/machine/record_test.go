@@ -110,12 +110,15 @@ func TestARecordingReplaysTheSameMachineWithoutItsIdentity(t *testing.T) {
 			if diff := cmp.Diff(relations, after); diff != "" {
 				t.Errorf("which identifiers are the same (-want +got):\n%s", diff)
 			}
+			_, again := record(t, machinetest.Machine(t, name).Roots(), fabric.Options{})
 			for _, id := range before {
 				a, err := netip.ParseAddr(id)
 				if err == nil && (a.IsLoopback() || a.Is4() && a.IsLinkLocalUnicast()) {
 					continue
 				}
-				if regexp.MustCompile(`[":/]` + regexp.QuoteMeta(id) + `["/\\]`).Match(data) {
+				// By chance an address may replace itself, but not under two keys.
+				form := regexp.MustCompile(`[":/]` + regexp.QuoteMeta(id) + `["/\\]`)
+				if form.Match(data) && form.Match(again) {
 					t.Errorf("the recording still has %s", id)
 				}
 			}
