@@ -31,7 +31,7 @@ type Culprit struct {
 	Rest  int   // the number of other nodes
 	Tried int   // the number of arcs on this side, good ones too
 	Bad   []int // the indices of the bad arcs that this explains
-	Back  bool  // for a link: the other direction is good
+	Back  bool  // most arcs of the other direction are good: of a link, to a node, or from one
 }
 
 // Find explains the bad arcs between n nodes by as few nodes and links as possible, the gravest first.
@@ -117,12 +117,12 @@ func worst(all []Arc, left []int, n int) (Culprit, bool) {
 	most := 0
 	for node := range n {
 		i, o := ins[node], outs[node]
-		s, t := ToNode, i
+		s, t, back := ToNode, i, o
 		switch {
 		case guilty(i) && guilty(o):
-			s, t = ToAndFrom, tally{i.bad + o.bad, i.all + o.all}
+			s, t, back = ToAndFrom, tally{i.bad + o.bad, i.all + o.all}, tally{}
 		case guilty(o):
-			s, t = FromNode, o
+			s, t, back = FromNode, o, i
 		case !guilty(i):
 			continue
 		}
@@ -132,7 +132,7 @@ func worst(all []Arc, left []int, n int) (Culprit, bool) {
 		if most > 0 && (first < 0 || first == 0 && found.Nodes[0] != 0) {
 			continue
 		}
-		most, found = t.bad, Culprit{Side: s, Nodes: []int{node}, Rest: n - 1, Tried: t.all}
+		most, found = t.bad, Culprit{Side: s, Nodes: []int{node}, Rest: n - 1, Tried: t.all, Back: 2*back.bad < back.all}
 	}
 	if most == 0 {
 		return found, false

@@ -59,7 +59,7 @@ func TestOneNodeAloneWaitsAtAnotherAddress(t *testing.T) {
 	}
 	got := compareCalls(all)
 	if len(got) != 1 || got[0].ID != "peer.beside" || !slices.Equal(got[0].unfit, []int{1}) ||
-		!strings.Contains(got[0].What, "to host1 do not get through") {
+		!strings.Contains(got[0].What, "to host1 do not get through (2 of 2 tried): ") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -333,19 +333,23 @@ func (b blamed) what(noun string) string {
 	case blame.ToAndFrom:
 		return fmt.Sprintf("%s to and from %s do not get through (%s)", noun, who, tried)
 	case blame.ToNode:
-		return fmt.Sprintf("%s to %s do not get through (%s), while those from it do", noun, who, tried)
+		return fmt.Sprintf("%s to %s do not get through (%s)%s", noun, who, tried, b.back("those from it do"))
 	case blame.FromNode:
-		return fmt.Sprintf("%s from %s do not get through (%s), while those to it do", noun, who, tried)
+		return fmt.Sprintf("%s from %s do not get through (%s)%s", noun, who, tried, b.back("those to it do"))
 	}
 	from, to := b.edges[0].from.Name, b.edges[0].to.Name
 	if len(b.edges) > 1 {
 		return fmt.Sprintf("%s between %s and %s do not get through in either direction", noun, from, to)
 	}
-	back := ""
-	if b.Back {
-		back = ", while those back do"
+	return fmt.Sprintf("%s from %s to %s do not get through%s", noun, from, to, b.back("those back do"))
+}
+
+// back says what is good in the other direction, if anything is.
+func (b blamed) back(do string) string {
+	if !b.Back {
+		return ""
 	}
-	return fmt.Sprintf("%s from %s to %s do not get through%s", noun, from, to, back)
+	return ", while " + do
 }
 
 // common returns a failed call with the most frequent cause.
