@@ -76,7 +76,7 @@ func (d *decision) lost(v *view) {
 	}
 	if n := len(v.dead(*d, d.rails)); n > 0 {
 		d.guess("cards without a link look more like the fabric")
-		d.why += fmt.Sprintf("; %d other %s no link, so this may be the wrong network", n,
+		d.why += fmt.Sprintf("; %d other %s no link", n,
 			map[bool]string{true: "HCA has", false: "HCAs have"}[n == 1])
 	}
 }

@@ -74,9 +74,9 @@ func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 	})
 }
 
-// dead returns the HCAs without a link, if they look more like the fabric than the rails do: they are more and the
-// rails are only the machine's way out, or only they are behind the GPUs' switches. Cards that are slower than all
-// ports in use are spare ones.
+// dead returns the HCAs without a link, if they look more like the fabric than the rails do: the rails are only the
+// machine's way out, and they are more or wait for a subnet manager, or only they are behind the GPUs' switches. Cards
+// that are slower than all ports in use are spare ones.
 func (v *view) dead(d decision, used []candidate) []candidate {
 	var down []candidate
 	for _, h := range v.node.HCAs {
@@ -89,14 +89,16 @@ func (v *view) dead(d decision, used []candidate) []candidate {
 		}
 	}
 	out := !slices.ContainsFunc(d.rails, func(c candidate) bool { return !v.isWayOut(c) })
-	if len(down) > len(d.rails) && out || v.served(down) > 0 && v.served(d.rails) == 0 {
+	wait := slices.ContainsFunc(down, func(c candidate) bool { return Unserved(c.hca) > 0 })
+	if out && (wait || len(down) > len(d.rails)) || v.served(down) > 0 && v.served(d.rails) == 0 {
 		return down
 	}
 	return nil
 }
 
 // dark returns the names of the dead HCAs, if they are the rails of a machine that was made for them: a card for each
-// of four GPUs or more, or cards at the switches of half of them. A machine with fewer GPUs may have spare cards.
+// of four GPUs or more, or cards at the switches of half of them. A machine with fewer GPUs may have spare cards, but
+// none with a cable.
 func (v *view) dark(d decision, used []candidate) (out []string) {
 	down := v.dead(d, used)
 	made := map[string]bool{}
@@ -107,9 +109,31 @@ func (v *view) dark(d decision, used []candidate) (out []string) {
 	const many = 4
 	n := len(v.gpus)
 	if n < 2 || len(made) < 2 || (n < many || len(made) < n) && 2*v.served(down) < n {
-		return nil
+		if len(d.rails) == 0 {
+			return nil
+		}
+		out = nil
+		for _, c := range down {
+			if Unserved(c.hca) > 0 {
+				out = append(out, c.hca.Name)
+			}
+		}
 	}
 	return out
+}
+
+// Unserved returns the number of an InfiniBand port whose cable is up and that no subnet manager has configured (IBTA
+// state 2, INIT; 5 is LinkUp), or 0. An HCA with an active port has none.
+func Unserved(h fabric.HCA) int {
+	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
+		return 0
+	}
+	for _, p := range h.Ports {
+		if p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 2 || p.State == 1) {
+			return p.Num
+		}
+	}
+	return 0
 }
 
 // refusals counts the cards of the rails' make that have no driver.

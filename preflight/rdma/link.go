@@ -15,7 +15,8 @@ import (
 )
 
 // rdmaLink reports cards like the rails that have no link. Where no rail is left, it reports ports
-// with a cable that nothing brings up: an InfiniBand fabric without a subnet manager.
+// with a cable that nothing brings up: an InfiniBand fabric without a subnet manager. So it does where another network
+// takes the place of the rails.
 func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
@@ -32,8 +33,8 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 		}
 		h := in.Node.HCAs[i]
 		held, bad := barred(h, nic)
-		waiting := unmanaged(h)
-		switch gone := nic.Missing || len(ports) == 0; {
+		waiting := rail.Unserved(h)
+		switch gone := nic.Missing || len(ports) == 0 || slices.Contains(f.Down, h.Name); {
 		case bad && gone:
 			out = append(out, held)
 		case waiting > 0 && gone:
@@ -135,20 +136,6 @@ func silent(in preflight.Input, h fabric.HCA) string {
 		}
 	}
 	return ""
-}
-
-// unmanaged returns the number of an InfiniBand port whose cable is up and that no
-// subnet manager has configured (IBTA state 2, INIT; 5 is LinkUp), or 0.
-func unmanaged(h fabric.HCA) int {
-	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
-		return 0
-	}
-	for _, p := range h.Ports {
-		if p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 2 || p.State == 1) {
-			return p.Num
-		}
-	}
-	return 0
 }
 
 const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"

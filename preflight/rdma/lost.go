@@ -65,7 +65,7 @@ func dark(in preflight.Input, f rail.Fabric) (finding.Finding, bool) {
 	has, used := 0.0, 0.0 // Gb/s
 	for _, h := range in.Node.HCAs {
 		i := slices.IndexFunc(f.NICs, func(n rail.NIC) bool { return n.Name == h.Name && n.HCA })
-		if i < 0 || !slices.Contains(f.Down, h.Name) || unmanaged(h) > 0 {
+		if i < 0 || !slices.Contains(f.Down, h.Name) || rail.Unserved(h) > 0 {
 			continue
 		}
 		down = append(down, h.Name)

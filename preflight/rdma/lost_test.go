@@ -41,6 +41,11 @@ const (
 	uplink   = "pci00f0:00\n  00f0:01:00.0 8086:1521 0200 igb\n    net eno1 speed=1000 addr=192.168.9.7/24\n"
 )
 
+// rdmaUplink is a way out that is an RDMA port itself.
+const rdmaUplink = "pci00f0:00\n  00f0:01:00.0 15b3:101d 0200 mlx5_core\n    hca up0 type=MT4125\n" +
+	"      port 1 ACTIVE LinkUp 100 Ethernet\n        gid 0 ::ffff:192.168.9.7 v2 eno1\n" +
+	"    net eno1 speed=100000 addr=192.168.9.7/24\n"
+
 // Each fault is on a machine of a kind of its own, next to a twin that is in order.
 func TestRailsThatAreLost(t *testing.T) {
 	thor := func(i int) string {
@@ -126,6 +131,20 @@ func TestRailsThatAreLost(t *testing.T) {
 		{"all wait for a manager", "rdma.link", of{6, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
 		}, uplink}, "warn wait for a subnet manager"},
+		{"all wait for a manager, beside a way out with RDMA", "rdma.link", of{6, instinct, func(i int) string {
+			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
+		}, rdmaUplink}, "warn ib0 port 1, ib1 port 1, ib2 port 1, ib3 port 1 and 2 more wait for a subnet manager"},
+		{"two GPUs wait for a manager, beside such a way out", "rdma.link", of{2, instinct, func(i int) string {
+			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
+		}, rdmaUplink}, "warn ib0 port 1, ib1 port 1 wait for a subnet manager"},
+		{"all are in order, beside such a way out", "rdma.link", of{6, instinct, hdr, rdmaUplink}, "ok 6 x InfiniBand"},
+		{"one spare card far from two GPUs, beside such a way out", "rdma.link", of{2, instinct, func(int) string {
+			return ""
+		}, rdmaUplink + "pci00f1:00\n " + strings.ReplaceAll(slow(0), "@", "00f1:01:00")}, "ok 1 x Ethernet"},
+		{"one card far from two GPUs waits, beside such a way out", "rdma.link", of{2, instinct, func(int) string {
+			return ""
+		}, rdmaUplink + "pci00f1:00\n " + strings.ReplaceAll(strings.ReplaceAll(hdr(0), "ACTIVE", "INIT"), "@",
+			"00f1:01:00")}, "warn ib0 port 1 waits for a subnet manager"},
 		{"one link recovers from errors", "rdma.link", of{4, instinct, but(hdr, 2, "LinkUp", "LinkErrorRecovery"), uplink},
 			"warn the port of ib2 is active, and its link is not up: LinkErrorRecovery"},
 		{"one link trains", "rdma.link", of{4, instinct, but(hdr, 2, "LinkUp", "Training"), uplink},
