@@ -59,7 +59,8 @@ func (v *view) hasFunction(h fabric.HCA, d decision) bool {
 }
 
 // missing returns the HCAs that would be rails if they had a link: of the rails' type and board, and down,
-// while the rails' cards have more rails and more ports in use than this card, whatever their roles.
+// while the rails' cards have more rails and more ports in use than this card, whatever their roles, and a rail is
+// lacking.
 func (v *view) missing(d decision) (out []string) {
 	if len(d.rails) == 0 {
 		return nil
@@ -89,7 +90,8 @@ func (v *view) missing(d decision) (out []string) {
 			return v.alike(c.hca, h) && c.kind == cmp.Or(v.kindOf(h), v.linkKind(h, h.Ports[0]))
 		})
 		card := v.cardOf(h)
-		if like && (v.halved(h, d.rails) || rails[card] < usual(rails) && active[card] < usual(busy)) {
+		if like && (v.halved(h, d.rails) || rails[card] < usual(rails) && active[card] < usual(busy) &&
+			v.lacking(h.PCI, d.rails)) {
 			out = append(out, h.Name)
 		}
 	}

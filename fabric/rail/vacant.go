@@ -18,6 +18,27 @@ func (v *view) vacant(c candidate, like, rails []candidate) bool {
 	return !v.below(rails) && len(like) == len(v.gpus)-len(rails) && slices.ContainsFunc(rails, wide)
 }
 
+// lacking reports whether the rails leave a place for a card: they cannot be dealt to the GPUs evenly, or a GPU at the
+// card's switch has fewer of them than another. Where each GPU has its rails, one more card is a spare one.
+func (v *view) lacking(addr string, rails []candidate) bool {
+	if len(rails) == 0 || !v.even(rails) {
+		return true
+	}
+	near := func(g GPU) (n int) {
+		for _, c := range rails {
+			if v.behind(g.PCI, c.hca.PCI) {
+				n++
+			}
+		}
+		return n
+	}
+	most := 0
+	for _, g := range v.gpus {
+		most = max(most, near(g))
+	}
+	return slices.ContainsFunc(v.gpus, func(g GPU) bool { return near(g) < most && v.behind(g.PCI, addr) })
+}
+
 // lanes returns how many PCIe lanes a card has at most; where only those in use are known, these. 0 unknown.
 func (v *view) lanes(c candidate) int {
 	p := v.pci[c.hca.PCI]
@@ -57,8 +78,8 @@ func (v *view) unbound(d decision) []NIC {
 	return out
 }
 
-// refused reports whether a function is of a rail's make and has no driver. One for guests counts if a GPU that is
-// not a guest's lacks a rail at its switch.
+// refused reports whether a function is of a rail's make and has no driver, and a rail is lacking. One for guests
+// counts if a GPU that is not a guest's lacks a rail at its switch.
 func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 	has := func(h fabric.HCA) bool { return h.PCI == p.Addr || sameSlot(h.PCI, p.Addr) }
 	make := func(c candidate) bool {
@@ -68,7 +89,10 @@ func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 	if p.Physfn != "" || slices.ContainsFunc(v.node.HCAs, has) || !slices.ContainsFunc(rails, make) {
 		return false
 	}
-	return p.Driver == "" || p.Driver == "vfio-pci" && slices.ContainsFunc(v.gpus, func(g GPU) bool {
+	if p.Driver == "" {
+		return v.lacking(p.Addr, rails)
+	}
+	return p.Driver == "vfio-pci" && slices.ContainsFunc(v.gpus, func(g GPU) bool {
 		return v.pci[g.PCI].Driver != "vfio-pci" && v.behind(g.PCI, p.Addr) &&
 			!slices.ContainsFunc(rails, func(c candidate) bool { return v.behind(g.PCI, c.hca.PCI) })
 	})
