@@ -71,6 +71,9 @@ func (d *decision) lost(v *view) {
 	if n := len(v.missing(*d)); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, have[n == 1])
 	}
+	if n, mode := v.inOtherMode(*d); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind in %s mode", n, mode)
+	}
 	if n := v.refusals(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no driver", n, have[n == 1])
 	}
@@ -89,7 +92,8 @@ func (v *view) known(c candidate) bool {
 
 // oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
 func (v *view) oneForEach(d decision) bool {
-	failed := len(v.missing(d)) + v.refusals(d)
+	other, _ := v.inOtherMode(d)
+	failed := len(v.missing(d)) + v.refusals(d) + other
 	for _, h := range v.node.HCAs {
 		if v.forgotten(h, d) {
 			failed++

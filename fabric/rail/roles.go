@@ -84,6 +84,9 @@ func (v *view) hcaRoles(d decision) []NIC {
 		nic.Missing = slices.Contains(missing, h.Name)
 		nic.NoAddress = v.forgotten(h, d)
 		nic.Limited = v.outside(h, d)
+		if mode := v.otherMode(h, d); mode != "" {
+			nic.Role, nic.Missing, nic.Why = Unusable, true, "in "+mode+" mode, and the rails are not: "+nic.Why
+		}
 		out = append(out, nic)
 	}
 	return append(out, v.unbound(d)...)

@@ -32,6 +32,10 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			continue
 		}
 		h := in.Node.HCAs[i]
+		if f, bad := wrongMode(h, nic, ports); bad {
+			out = append(out, f)
+			continue
+		}
 		held, bad := barred(h, nic)
 		waiting := rail.Unserved(h)
 		switch gone := nic.Missing || len(ports) == 0 || slices.Contains(f.Down, h.Name); {

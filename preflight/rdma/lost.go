@@ -31,6 +31,20 @@ func refused(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 		Breaking(oneLess).Do(fix, p.Addr), true
 }
 
+// wrongMode finds a card in a rail's place whose ports are set to another link layer.
+func wrongMode(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bool) {
+	if !nic.Missing || len(h.Ports) == 0 || len(ports) == 0 || h.Ports[0].LinkLayer == ports[0].Facts.LinkLayer {
+		return finding.Finding{}, false
+	}
+	mode, number := h.Ports[0].LinkLayer, map[string]int{"InfiniBand": 1, "Ethernet": 2}
+	return finding.Warnf("%s is a card like the rails of this node, and in %s mode; the rails are in %s mode", h.Name,
+		mode, ports[0].Facts.LinkLayer).
+		See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
+		Breaking(oneLess).
+		Do("mlxconfig -d %s set LINK_TYPE_P1=%d   # 1 is InfiniBand, 2 Ethernet; then mlxfwreset -d %[1]s r\n"+
+			"if it is in this mode on purpose: --skip rdma.link", h.PCI, number[ports[0].Facts.LinkLayer]), true
+}
+
 // outside finds an InfiniBand port in a rail's place that is no full member of a partition.
 func outside(h fabric.HCA, nic rail.NIC, rails int) (finding.Finding, bool) {
 	f := finding.Warnf("%s is no full member of a partition, unlike the %s of this node", h.Name,
