@@ -7,8 +7,8 @@ import (
 	"launch/fabric"
 )
 
-// forgotten reports whether an HCA is no rail only since it has no address: the rails' cards have more
-// ports in use than its own. A card's second port may have a cable and no address on purpose.
+// forgotten reports whether an HCA is no rail only since it has no address: the rails' cards have more ports in use
+// than its own, or it shares its cable with a rail. A card's second port may have a cable and no address on purpose.
 // In a container, one without an interface and without a GID is another's.
 func (v *view) forgotten(h fabric.HCA, d decision) bool {
 	own := func(r ruled) bool {
@@ -22,7 +22,7 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 		return c.kind == RoCE && slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Rate >= c.port.Rate })
 	}
 	switch {
-	case homeless && d.kind == TCP:
+	case homeless && d.kind == TCP, v.halved(h, d.rails) && slices.ContainsFunc(d.others, own):
 		return true
 	case slices.ContainsFunc(d.rails, ofRail):
 		return false

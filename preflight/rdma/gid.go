@@ -61,12 +61,17 @@ func rdmaGID(_ context.Context, in preflight.Input) finding.Finding {
 func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	var bare []string
 	out := finding.Warnf("")
+	halves := true // of cables whose other half is a rail
+	ports := rail.PortsOf(in.Node, f)
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
 		if !nic.NoAddress || i < 0 {
 			continue
 		}
 		bare = append(bare, nic.Name)
+		halves = halves && slices.ContainsFunc(ports, func(p rail.Port) bool {
+			return rail.SharesCable(p.Card, in.Node.HCAs[i])
+		})
 		for _, p := range in.Node.HCAs[i].Ports[:1] {
 			out = out.See("/sys/class/infiniband/"+nic.Name, "%d entries in its GID table, none that a router forwards; "+
 				"interface %s", len(p.GIDs), cmp.Or(p.Netdev, "not in this network namespace"))
@@ -79,6 +84,11 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	}
 	out.What = fmt.Sprintf("%s without an IP address that a router forwards, next to %s with one: %s",
 		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
+	if halves {
+		return out.Breaking("each half of a cable carries half of what the cable does: this node has half of its rate").
+			Do("give their interfaces an address in a network of their own (ip -br addr)\n" +
+				"if they are off on purpose: --skip rdma.gid")
+	}
 	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
 		"would fail (\"error 12\")").
 		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
