@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -84,6 +85,9 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	}
 	out.What = fmt.Sprintf("%s without an IP address that a router forwards, next to %s with one: %s",
 		finding.Count(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare))
+	if f, bad := notListed(in, f, bare); bad {
+		return f
+	}
 	if halves {
 		return out.Breaking("each half of a cable carries half of what the cable does: this node has half of its rate").
 			Do("give their interfaces an address in a network of their own (ip -br addr)\n" +
@@ -92,4 +96,32 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
 		"would fail (\"error 12\")").
 		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
+}
+
+// notListed is for cards whose interfaces all have an address that a router forwards, and no RoCE v2 entry for it.
+func notListed(in preflight.Input, f rail.Fabric, bare []string) (finding.Finding, bool) {
+	out, what := finding.Warnf(""), ""
+	fix := "ip link set INTERFACE down; ip link set INTERFACE up   # makes the entries again; else load the driver again"
+	for _, h := range in.Node.HCAs {
+		if !slices.Contains(bare, h.Name) || len(h.Ports) == 0 {
+			continue
+		}
+		p := h.Ports[0]
+		i, _ := in.Node.Interface(p.Netdev)
+		at := slices.IndexFunc(i.Addrs, func(a netip.Prefix) bool { return a.Addr().IsGlobalUnicast() })
+		if at < 0 || len(p.GIDs) == 0 {
+			return out, false
+		}
+		why := "its GID table lacks the address of its interface"
+		if !slices.ContainsFunc(p.GIDs, func(g fabric.GID) bool { return g.Type == rail.RoCEv2 }) {
+			why = "its GID table has entries for RoCE v1 only"
+			fix = "set the card to RoCE v2, by its driver or the vendor's tool   # show_gids lists the entries"
+		}
+		what = why
+		out = out.See("/sys/class/infiniband/"+h.Name, "%s; interface %s has %v", why, i.Name, i.Addrs[at])
+	}
+	out.What = fmt.Sprintf("%s no rail, next to %s, although the interface has an address: %s: %s",
+		are(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare), what)
+	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer "+
+		"would fail (\"error 12\")").Do("%s\nif they are not for jobs: --skip rdma.gid", fix), what != ""
 }

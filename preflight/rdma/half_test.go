@@ -44,3 +44,23 @@ func TestTheHalfOfACableWithoutAnAddress(t *testing.T) {
 		})
 	}
 }
+
+// An interface with an address and no entry for it has another fault than one without.
+func TestAddressesThatTheGIDTableLacks(t *testing.T) {
+	for entry, want := range map[string]string{
+		"::ffff:10.75.2.9 v2": "ok 4 RoCE rails with an address",
+		"::ffff:10.75.2.9 v1": "warn mlx2: its GID table has entries for RoCE v1 only",
+		"fe80::29 v2":         "warn mlx2: its GID table lacks the address of its interface",
+	} {
+		in := of{4, instinct, func(i int) string {
+			gid := fmt.Sprintf("::ffff:10.75.%d.9 v2", i)
+			if i == 2 {
+				gid = entry
+			}
+			return fmt.Sprintf("@.0 15b3:1021 0200 mlx5_core\n  hca mlx%[1]d type=MT4129\n"+
+				"    port 1 ACTIVE LinkUp 400 Ethernet\n      gid 0 %[2]s g%[1]d\n"+
+				"  net g%[1]d speed=400000 addr=10.75.%[1]d.9/24\n", i, gid)
+		}, uplink}.input(t, "route eno1 192.168.9.7\n")
+		checktest.Wants(t, checktest.Verdict(t, Checks(), "rdma.gid", in), want)
+	}
+}

@@ -180,7 +180,7 @@ func TestRDMAChecks(t *testing.T) {
 			"ok"},
 		{"healthy", "rdma.gid", checktest.Railed(8, roce), "ok 8 RoCE rails with an address"},
 		{"one has no address", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, bare)),
-			"warn 1 card without an IP address that a router forwards, next to 7 rails with one: mlx5_2"},
+			"warn mlx5_2: its GID table lacks the address of its interface"},
 		{"DHCP failed on one", "rdma.gid", checktest.Railed(8, roce, checktest.OfHCA(2, func(_ *fabric.HCA, p *fabric.Port) {
 			p.GIDs[1].Addr = netip.MustParseAddr("169.254.3.4")
 		}), func(in *preflight.Input) {
