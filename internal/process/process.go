@@ -39,8 +39,8 @@ func Read(pid int) (Stat, error) {
 	return Stat{State: s.State[0], Parent: s.PPID, Started: strconv.FormatUint(s.Starttime, 10)}, nil
 }
 
-// Descendants returns the processes below pid that are not zombies.
-func Descendants(pid int) []int {
+// Descendants returns the processes below pid that are not zombies, but not some of them and what is below these.
+func Descendants(pid int, but ...int) []int {
 	entries, _ := os.ReadDir("/proc")
 	children := map[int][]int{}
 	zombie := map[int]bool{}
@@ -58,6 +58,9 @@ func Descendants(pid int) []int {
 	}
 	var out []int
 	for next := children[pid]; len(next) > 0; next = next[1:] {
+		if slices.Contains(but, next[0]) {
+			continue
+		}
 		if !zombie[next[0]] {
 			out = append(out, next[0])
 		}

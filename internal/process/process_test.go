@@ -16,6 +16,9 @@ func TestReadReturnsTheStateOfAChild(t *testing.T) {
 	if err != nil || got.Parent != os.Getpid() || got.Started == "" {
 		t.Errorf("a child of %d: %+v, %v", os.Getpid(), got, err)
 	}
+	if below := Descendants(os.Getpid(), cmd.Process.Pid); slices.Contains(below, cmd.Process.Pid) {
+		t.Errorf("%v has what was left out, %d", below, cmd.Process.Pid)
+	}
 	if below := Descendants(os.Getpid()); !slices.Contains(below, cmd.Process.Pid) {
 		t.Errorf("descendants %v lack the child %d", below, cmd.Process.Pid)
 	}

@@ -3,6 +3,7 @@ package companion
 import (
 	"context"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -60,8 +61,11 @@ func (d *doctor) stuck() bool {
 	return slices.ContainsFunc(found, func(to netip.Addr) bool { return !slices.Contains(d.lost, to) })
 }
 
-// family returns the processes of this node's command.
-func (d *doctor) family() []int { return append(process.Descendants(d.command()), d.command()) }
+// family returns the processes of this node's command. Where that is the first process of a container, this one is
+// below it, too.
+func (d *doctor) family() []int {
+	return append(process.Descendants(d.command(), os.Getpid()), d.command())
+}
 
 // forget has the connections to a node that is reported as lost not reported again.
 func (d *doctor) forget(n rendezvous.Partner) {

@@ -2,6 +2,8 @@ package companion
 
 import (
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,5 +77,15 @@ func TestAPathToANodeThatFailedIsLessSure(t *testing.T) {
 		if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Likely || !strings.Contains(got.Says, "firewall") {
 			t.Errorf("elm has failed: %+v", got)
 		}
+	}
+}
+
+// The first process of a container is the parent of all: what the companion does is no progress of the command.
+func TestTheFamilyOfACommandHasNoCompanion(t *testing.T) {
+	p := &companion{}
+	p.command.Store(int64(os.Getppid()))
+	family := (&doctor{p: p}).family()
+	if !slices.Contains(family, os.Getppid()) || slices.Contains(family, os.Getpid()) {
+		t.Errorf("the family of %d has %v; this process is %d", os.Getppid(), family, os.Getpid())
 	}
 }
