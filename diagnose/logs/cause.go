@@ -53,7 +53,7 @@ type cause struct {
 	quiet  bool                         // counts only where the log has no other failure, or another line of this cause
 	client bool                         // of ssh: what its server writes so is no failure
 	server bool                         // only in the log of a server of ssh
-	login  bool                         // of ssh, where it came as far as the login to that host
+	login  bool                         // of ssh, where it reached the login to that host
 	later  []string                     // one of them is in lines soon after it
 	more   form                         // what these add to its values
 	says   string                       // {who}, and groups of form

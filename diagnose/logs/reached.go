@@ -186,7 +186,7 @@ func (e *event) becomes(left []*call) {
 }
 
 // excused says whether an event is no failure by what other lines say: ssh reached its hosts later, a server wrote
-// it, or ssh did not come as far as the login.
+// it, or ssh did not reach the login.
 func (f *follower) excused(e *event) bool {
 	if e.reached || e.cause.client && e.st.server {
 		return true
