@@ -29,11 +29,7 @@ func (v *view) otherMode(h fabric.HCA, d decision) string {
 			return ""
 		}
 	}
-	vacant := func(g GPU) bool {
-		return v.behind(g.PCI, h.PCI) && !slices.ContainsFunc(d.rails, func(c candidate) bool {
-			return v.behind(g.PCI, c.hca.PCI)
-		})
-	}
+	vacant := func(g GPU) bool { return v.behind(g.PCI, h.PCI) && v.near(g, d.rails) == 0 }
 	if h.PCI == "" || !slices.ContainsFunc(v.gpus, vacant) {
 		return ""
 	}

@@ -46,7 +46,17 @@ func (v *view) behind(a, b string) bool { return v.node.Distance(a, b).Rank() <=
 // served counts the GPUs that have one of the ports behind their own switch.
 func (v *view) served(all []candidate) (n int) {
 	for _, g := range v.gpus {
-		if slices.ContainsFunc(all, func(c candidate) bool { return v.behind(g.PCI, c.hca.PCI) }) {
+		if v.near(g, all) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// near returns how many of some ports share a PCIe switch with a GPU.
+func (v *view) near(g GPU, all []candidate) (n int) {
+	for _, c := range all {
+		if v.behind(g.PCI, c.hca.PCI) {
 			n++
 		}
 	}

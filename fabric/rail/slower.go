@@ -59,12 +59,7 @@ func (v *view) hole(c candidate, rails []candidate) bool {
 	most := 0
 	var here []int
 	for _, g := range v.gpus {
-		n := 0
-		for _, r := range rails {
-			if v.behind(g.PCI, r.hca.PCI) {
-				n++
-			}
-		}
+		n := v.near(g, rails)
 		most = max(most, n)
 		if v.behind(g.PCI, c.hca.PCI) {
 			here = append(here, n)

@@ -24,19 +24,11 @@ func (v *view) lacking(addr string, rails []candidate) bool {
 	if len(rails) == 0 || !v.even(rails) {
 		return true
 	}
-	near := func(g GPU) (n int) {
-		for _, c := range rails {
-			if v.behind(g.PCI, c.hca.PCI) {
-				n++
-			}
-		}
-		return n
-	}
 	most := 0
 	for _, g := range v.gpus {
-		most = max(most, near(g))
+		most = max(most, v.near(g, rails))
 	}
-	return slices.ContainsFunc(v.gpus, func(g GPU) bool { return near(g) < most && v.behind(g.PCI, addr) })
+	return slices.ContainsFunc(v.gpus, func(g GPU) bool { return v.near(g, rails) < most && v.behind(g.PCI, addr) })
 }
 
 // lanes returns how many PCIe lanes a card has at most; where only those in use are known, these. 0 unknown.
@@ -93,13 +85,12 @@ func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 		return v.lacking(p.Addr, rails)
 	}
 	return p.Driver == "vfio-pci" && slices.ContainsFunc(v.gpus, func(g GPU) bool {
-		return v.pci[g.PCI].Driver != "vfio-pci" && v.behind(g.PCI, p.Addr) &&
-			!slices.ContainsFunc(rails, func(c candidate) bool { return v.behind(g.PCI, c.hca.PCI) })
+		return v.pci[g.PCI].Driver != "vfio-pci" && v.behind(g.PCI, p.Addr) && v.near(g, rails) == 0
 	})
 }
 
 // dead returns the HCAs without a link, if they look more like the fabric than the rails do: the rails are only the
-// machine's way out, and they are more or wait for a subnet manager, or only they are behind the GPUs' switches. Cards
+// machine's way out, and they are more or wait for a subnet manager, or only they are at the GPUs' switches. Cards
 // that are slower than all ports in use are spare ones.
 func (v *view) dead(d decision, used []candidate) []candidate {
 	var down []candidate
