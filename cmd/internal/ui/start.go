@@ -84,14 +84,7 @@ func Event(e rendezvous.Event) string {
 
 // Left returns which nodes have joined and left and why, by reason, to follow another text; "" for none.
 func Left(all []rendezvous.Member) string {
-	var whys []string
-	names := map[string][]string{}
-	for _, m := range all {
-		if names[m.Left] == nil {
-			whys = append(whys, m.Left)
-		}
-		names[m.Left] = append(names[m.Left], m.Name())
-	}
+	whys, names := byText(len(all), func(i int) (string, string) { return all[i].Left, all[i].Name() })
 	const few = 4
 	text := ""
 	for i, why := range whys {
@@ -103,20 +96,29 @@ func Left(all []rendezvous.Member) string {
 	return text
 }
 
+// byText returns the texts of n nodes, each once, and the names of those that have each.
+func byText(n int, node func(i int) (text, name string)) (texts []string, names map[string][]string) {
+	names = map[string][]string{}
+	for i := range n {
+		text, name := node(i)
+		if names[text] == nil {
+			texts = append(texts, text)
+		}
+		names[text] = append(names[text], name)
+	}
+	return texts, names
+}
+
 // Unfit returns which nodes are unfit and why, by reason. more is the number of those without a note.
 func Unfit(notes []rendezvous.Note, more int) string {
-	var texts, out []string
-	names := map[string][]string{}
-	for _, n := range notes {
-		if names[n.Text] == nil {
-			texts = append(texts, n.Text)
-		}
-		name := n.Name
-		if n.First {
+	texts, names := byText(len(notes), func(i int) (string, string) {
+		name := notes[i].Name
+		if notes[i].First {
 			name += ", which hosts the store,"
 		}
-		names[n.Text] = append(names[n.Text], name)
-	}
+		return notes[i].Text, name
+	})
+	var out []string
 	for _, text := range texts {
 		are := "are"
 		if len(names[text]) == 1 {
