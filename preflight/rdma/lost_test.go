@@ -131,17 +131,17 @@ func TestRailsThatAreLost(t *testing.T) {
 		{"all wait for a manager", "rdma.link", of{6, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
 		}, uplink}, "warn wait for a subnet manager"},
-		{"all wait for a manager, beside a way out with RDMA", "rdma.link", of{6, instinct, func(i int) string {
+		{"all wait for a manager, next to a way out with RDMA", "rdma.link", of{6, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
 		}, rdmaUplink}, "warn ib0 port 1, ib1 port 1, ib2 port 1, ib3 port 1 and 2 more wait for a subnet manager"},
-		{"two GPUs wait for a manager, beside such a way out", "rdma.link", of{2, instinct, func(i int) string {
+		{"two GPUs wait for a manager, next to such a way out", "rdma.link", of{2, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
 		}, rdmaUplink}, "warn ib0 port 1, ib1 port 1 wait for a subnet manager"},
-		{"all are in order, beside such a way out", "rdma.link", of{6, instinct, hdr, rdmaUplink}, "ok 6 x InfiniBand"},
-		{"one spare card far from two GPUs, beside such a way out", "rdma.link", of{2, instinct, func(int) string {
+		{"all are in order, next to such a way out", "rdma.link", of{6, instinct, hdr, rdmaUplink}, "ok 6 x InfiniBand"},
+		{"one spare card far from two GPUs, next to such a way out", "rdma.link", of{2, instinct, func(int) string {
 			return ""
 		}, rdmaUplink + "pci00f1:00\n " + strings.ReplaceAll(slow(0), "@", "00f1:01:00")}, "ok 1 x Ethernet"},
-		{"one card far from two GPUs waits, beside such a way out", "rdma.link", of{2, instinct, func(int) string {
+		{"one card far from two GPUs waits, next to such a way out", "rdma.link", of{2, instinct, func(int) string {
 			return ""
 		}, rdmaUplink + "pci00f1:00\n " + strings.ReplaceAll(strings.ReplaceAll(hdr(0), "ACTIVE", "INIT"), "@",
 			"00f1:01:00")}, "warn ib0 port 1 waits for a subnet manager"},

@@ -124,7 +124,7 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 	}
 	var small, line []string
 	f := finding.Warnf("")
-	behind := false
+	below := false
 	for _, p := range ports {
 		has := p.Packets(in.Node)
 		if has.Now == 0 || has.Now >= most && has.Now >= has.Fits {
@@ -132,7 +132,7 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		}
 		switch {
 		case has.Now < has.Fits:
-			behind = true
+			below = true
 			line = append(line, fmt.Sprintf("ip link set dev %s down; ip link set dev %[1]s up", p.Netdev))
 			small = append(small, fmt.Sprintf("%s (%d, although MTU %d of %s has room for %d)",
 				p.Name, has.Now, has.Netdev, p.Netdev, has.Fits))
@@ -153,7 +153,7 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Passf("packets of %d bytes", most)
 	}
 	than := fmt.Sprintf("the others' %d bytes", most)
-	if behind {
+	if below {
 		than = "they could"
 	}
 	f.What = fmt.Sprintf("%d of %s send smaller packets than %s: %s",
