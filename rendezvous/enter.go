@@ -207,7 +207,7 @@ func (e *entrance) Txn(ctx context.Context, txn *pb.TxnRequest, _ ...grpc.CallOp
 
 // changes returns the changes of the control keys after rev, with this node's places if
 // they arrive by Enter. When the stream breaks, a watch continues it, which outlives
-// the connection.
+// the connection. It is called once: a second call would share the events with the first.
 func (e *entrance) changes(rev int64) (clientv3.WatchChan, error) {
 	if e.stream == nil {
 		return since(e.life, e.control, rev), nil
