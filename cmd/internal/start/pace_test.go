@@ -2,11 +2,17 @@ package start
 
 import (
 	"fmt"
+	"io"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"launch/cmd/internal/remote"
+	"launch/cmd/internal/ui"
 	"launch/internal/mpirun"
 	"launch/preflight/hosts"
 )
@@ -105,6 +111,49 @@ func TestWhichHostsAreLate(t *testing.T) {
 			if tooLate(one) != want {
 				t.Errorf("%+v: %v", one, !want)
 			}
+		}
+	}
+}
+
+// Where this machine was busy, the hosts that were late are asked once more, and no others.
+func TestLateHostsOfABusyHeadAreAskedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		waited time.Duration // of the 20 s since the beginning
+		late   []bool
+		asked  []int
+		said   string
+	}{
+		{"an idle head", time.Second, []bool{false, true, true}, nil, ""},
+		{"a busy head", 15 * time.Second, []bool{false, true, false, true}, []int{1, 3},
+			"in 20s its processes waited 15s for a processor; asking h1, h3 again"},
+		{"a busy head in time", 15 * time.Second, []bool{false, false}, nil, "all hosts have answered"},
+	} {
+		var said strings.Builder
+		s := &Start{UI: ui.New(io.Discard, &said, ui.Options{Env: func(string) string { return "" }})}
+		a := asked{answers: make([]hosts.Answer, len(tc.late)), sessions: make([]*remote.Session, len(tc.late))}
+		for i, late := range tc.late {
+			a.answers[i] = hosts.Answer{Host: mpirun.Host{Name: fmt.Sprint("h", i)}, Local: i == 0, Late: late, Whole: !late}
+		}
+		p := &pace{began: time.Now().Add(-20 * time.Second)}
+		p.waited.Store(int64(tc.waited))
+		var mu sync.Mutex
+		var again []int
+		s.askAgain(t.Context(), p, &a, func(p *pace, i int) {
+			mu.Lock()
+			defer mu.Unlock()
+			again = append(again, i)
+			if p.connect != busyConnect {
+				t.Errorf("%s: ssh has %s to connect", tc.name, p.connect)
+			}
+			a.answers[i].Late, a.answers[i].Whole = false, true
+		})
+		slices.Sort(again)
+		if !slices.Equal(again, tc.asked) || !strings.Contains(said.String(), tc.said) || tc.said == "" && said.Len() > 0 {
+			t.Errorf("%s: asked %v, said %q", tc.name, again, said.String())
+		}
+		if slices.ContainsFunc(a.answers, func(h hosts.Answer) bool { return h.Busy != "" }) {
+			t.Errorf("%s: a host that has answered is excused", tc.name)
 		}
 	}
 }
