@@ -41,14 +41,14 @@ func Children() child.Table {
 
 // AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote to the kernel
 // log. It takes 3 s plus 3 s per GPU at most; half a second per GPU with the persistence daemon.
-func AskGPU(ctx context.Context, roots Roots) gpu.Facts {
+func AskGPU(ctx context.Context, roots Roots, q gpu.Question) gpu.Facts {
 	roots = roots.filled()
 	seen, ask := gpu.Look(roots.Proc, roots.Dev)
 	if !ask {
 		return seen
 	}
 	var answer gpu.Facts
-	if err := child.Ask(ctx, gpuChild, nil, &answer, gpuLimit(roots)); err != nil {
+	if err := child.Ask(ctx, gpuChild, q, &answer, gpuLimit(roots)); err != nil {
 		answer = gpu.Facts{Err: unanswered("NVML", err)}
 	}
 	f := gpu.Settle(roots.Proc, roots.Dev, seen, answer)

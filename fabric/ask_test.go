@@ -7,11 +7,12 @@ import (
 	"testing/fstest"
 	"time"
 
+	"launch/fabric/gpu"
 	"launch/internal/child"
 )
 
 func TestAskingThisMachineEndsWithExactlyOneOutcome(t *testing.T) {
-	g := AskGPU(t.Context(), Live())
+	g := AskGPU(t.Context(), Live(), gpu.Question{})
 	if n := count(g.Present, g.Absent != "", g.Err != ""); n != 1 {
 		t.Errorf("GPU facts %+v have %d outcomes, want 1", g, n)
 	}
@@ -27,7 +28,7 @@ func TestAskedChildrenAnswer(t *testing.T) {
 	files(m.proc, "driver/nvidia", map[string]string{"version": "NVRM version: NVIDIA UNIX x86_64 Kernel Module  " +
 		"535.183.01  Sun May 12 19:39:15 UTC 2024"})
 	files(m.dev, "", map[string]string{"nvidiactl": ""})
-	g := AskGPU(t.Context(), m.roots(m.sys))
+	g := AskGPU(t.Context(), m.roots(m.sys), gpu.Question{})
 	if n := count(g.Present, g.Absent != "", g.Err != ""); n != 1 || g.Driver == "" {
 		t.Errorf("GPU facts = %+v, want one outcome and a driver", g)
 	}

@@ -53,7 +53,7 @@ func TestDetectOnAMachineWithoutGPUs(t *testing.T) {
 	roots := m.roots(m.sys)
 	got := Detect(t.Context(), roots, Options{
 		Nofile: 1024, NofileKnown: true,
-		GPU: func(ctx context.Context) gpu.Facts { return AskGPU(ctx, roots) },
+		GPU: func(ctx context.Context) gpu.Facts { return AskGPU(ctx, roots, gpu.Question{}) },
 	})
 	if diff := cmp.Diff(want, got, compare); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+
+	"launch/fabric/gpu"
 )
 
 // watched records the names that are opened or listed.
@@ -84,7 +86,7 @@ func TestLookingAroundLeavesNoDescriptorOpen(t *testing.T) {
 	look := func() {
 		roots := Live()
 		Detect(t.Context(), roots, Options{})
-		AskGPU(t.Context(), roots)
+		AskGPU(t.Context(), roots, gpu.Question{})
 		m := eightGPUs() // a child for libibverbs, even if this machine has no RDMA
 		AskVerbs(t.Context(), m.roots(m.sys))
 		if roots.RDMA != nil {

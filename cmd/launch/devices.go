@@ -10,10 +10,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"launch/cmd/internal/start"
 	"launch/cmd/internal/ui"
 	"launch/fabric"
+	"launch/fabric/gpu"
 	"launch/fabric/rail"
+	"launch/fabric/verbs"
 	"launch/internal/child"
 	"launch/internal/exit"
 	"launch/internal/handoff"
@@ -51,8 +52,12 @@ type reading struct {
 
 // readMetrics is metricsChild: it writes a reading to out.
 func readMetrics(ctx context.Context, _ io.Reader, out io.Writer) error {
-	n := (&start.Start{Opt: &start.Options{}}).DetectLive(ctx, fabric.Live())
-	return json.NewEncoder(out).Encode(reading{n, fabric.ReadPortCounters(fabric.Live().Sys, n.HCAs)})
+	roots := fabric.Live()
+	n := fabric.Detect(ctx, roots, fabric.Options{
+		GPU:   func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots, gpu.Question{Load: true}) },
+		Verbs: func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
+	})
+	return json.NewEncoder(out).Encode(reading{n, fabric.ReadPortCounters(roots.Sys, n.HCAs)})
 }
 
 // metrics writes the state of this node's devices, once or at intervals.

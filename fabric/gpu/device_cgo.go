@@ -4,6 +4,7 @@ package gpu
 
 import (
 	"math"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
@@ -38,7 +39,7 @@ func versions(function string) []string {
 // questions returns all queries of a device; those that identify it are first.
 func (a *asker) questions() []question {
 	type dev = nvml.Device
-	return append(identity(), append(health(),
+	return append(slices.Concat(identity(), health(), a.load()),
 		recovery(),
 		field("gen", "nvmlDeviceGetCurrPcieLinkGeneration", dev.GetCurrPcieLinkGeneration,
 			func(g *GPU) *int { return &g.Gen }),
@@ -75,7 +76,7 @@ func (a *asker) questions() []question {
 		question{"fabric", []way{
 			{[]string{"nvmlDeviceGetGpuFabricInfoV"}, fabricV}, {[]string{"nvmlDeviceGetGpuFabricInfo"}, fabricV1},
 		}},
-	)...)
+	)
 }
 
 // identity returns the queries that identify a device.
@@ -140,6 +141,42 @@ func health() []question {
 			{[]string{"nvmlDeviceGetCurrentClocksEventReasons"}, throttled(nvml.Device.GetCurrentClocksEventReasons)},
 			{[]string{"nvmlDeviceGetCurrentClocksThrottleReasons"}, throttled(nvml.Device.GetCurrentClocksThrottleReasons)},
 		}},
+	}
+}
+
+// load returns the queries of what a device does now, if they were asked for.
+func (a *asker) load() []question {
+	if !a.Load {
+		return nil
+	}
+	watts := func(what, function string, read func(nvml.Device) (uint32, nvml.Return), to func(*Load) *float64) question {
+		return by(what, function, func(d nvml.Device, g *GPU) nvml.Return {
+			milliwatts, ret := read(d)
+			if ret == nvml.SUCCESS {
+				*to(g.Load) = float64(milliwatts) / 1000
+			}
+			return ret
+		})
+	}
+	return []question{
+		by("load.temperature", "nvmlDeviceGetTemperature", func(d nvml.Device, g *GPU) nvml.Return {
+			degrees, ret := d.GetTemperature(nvml.TEMPERATURE_GPU)
+			if ret == nvml.SUCCESS {
+				g.Load.Temperature = int(degrees)
+			}
+			return ret
+		}),
+		watts("load.power", "nvmlDeviceGetPowerUsage", nvml.Device.GetPowerUsage,
+			func(l *Load) *float64 { return &l.Power }),
+		watts("load.power_limit", "nvmlDeviceGetEnforcedPowerLimit", nvml.Device.GetEnforcedPowerLimit,
+			func(l *Load) *float64 { return &l.PowerLimit }),
+		by("load.utilization", "nvmlDeviceGetUtilizationRates", func(d nvml.Device, g *GPU) nvml.Return {
+			u, ret := d.GetUtilizationRates()
+			if ret == nvml.SUCCESS {
+				g.Load.Utilization, g.Load.MemoryBusy = int(u.Gpu), int(u.Memory)
+			}
+			return ret
+		}),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -111,7 +112,7 @@ func TestSettlePlacesTheOnlyGPUWithoutAnAddress(t *testing.T) {
 // On a machine without NVML, a call before a successful Init would end the test binary.
 func TestChildAnswersWithExactlyOneOutcome(t *testing.T) {
 	var out bytes.Buffer
-	if err := Child(t.Context(), nil, &out); err != nil {
+	if err := Child(t.Context(), strings.NewReader("{}"), &out); err != nil {
 		t.Fatal(err)
 	}
 	var got Facts

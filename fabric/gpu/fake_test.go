@@ -65,13 +65,19 @@ func run(t *testing.T, name string, args ...string) {
 // lines precede base's, so they win.
 func answers(t *testing.T, dir, base string, lines ...string) (Facts, error) {
 	t.Helper()
+	return answersTo(t, Question{}, dir, base, lines...)
+}
+
+// answersTo is answers for a question of its own.
+func answersTo(t *testing.T, q Question, dir, base string, lines ...string) (Facts, error) {
+	t.Helper()
 	text := strings.Join(lines, "\n") + "\n" + base
 	if err := os.WriteFile(filepath.Join(dir, "machine.txt"), []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("LD_LIBRARY_PATH", dir)
 	var f Facts
-	err := child.Ask(t.Context(), "gpu", nil, &f, limit)
+	err := child.Ask(t.Context(), "gpu", q, &f, limit)
 	return f, err
 }
 

@@ -4,6 +4,7 @@ package gpu
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 )
@@ -36,6 +37,7 @@ type GPU struct {
 	Memory     uint64 `json:"memory"`                // bytes
 	MemoryUsed uint64 `json:"memory_used,omitempty"` // bytes, by all processes and the driver
 	MemoryNUMA int    `json:"memory_numa"`           // the NUMA node of its memory (GH200, GB200); -1 for other GPUs
+	Load       *Load  `json:"load,omitempty"`        // only where the question asked for it
 
 	// The PCIe link: generation and lanes. An idle GPU's generation falls to 1.
 	Gen      int `json:"gen,omitempty"`
@@ -67,6 +69,15 @@ type GPU struct {
 type Unknown struct {
 	What string `json:"what"`
 	Why  string `json:"why"`
+}
+
+// Load is what a GPU does now. A value is -1 where the GPU does not have it (utilisation in MIG mode).
+type Load struct {
+	Temperature int     `json:"temperature"` // of the chip, in degrees Celsius
+	Power       float64 `json:"power"`       // drawn by the board, in watts; of most GPUs the mean of the last second
+	PowerLimit  float64 `json:"power_limit"` // in watts
+	Utilization int     `json:"utilization"` // percent of the last sample (up to 1 s) in which a kernel ran
+	MemoryBusy  int     `json:"memory_busy"` // percent of it in which memory was read or written
 }
 
 // ECC is the memory's error correction. Counts are -1 where the GPU does not count.
@@ -143,9 +154,18 @@ type Pair struct {
 	NVLink string `json:"nvlink,omitempty"`
 }
 
-// Child is the child process that asks NVML: it writes the Facts as JSON.
-func Child(_ context.Context, _ io.Reader, out io.Writer) error {
-	return json.NewEncoder(out).Encode(ask())
+// Question is what Child is asked.
+type Question struct {
+	Load bool `json:"load"` // with the Load of each GPU, which a start does not need
+}
+
+// Child is the child process that asks NVML: it reads a Question and writes the Facts, both as JSON.
+func Child(_ context.Context, in io.Reader, out io.Writer) error {
+	var q Question
+	if err := json.NewDecoder(in).Decode(&q); err != nil {
+		return fmt.Errorf("read the question about GPUs: %w", err)
+	}
+	return json.NewEncoder(out).Encode(ask(q))
 }
 
 // Anonymous returns the facts without the users of the GPUs.

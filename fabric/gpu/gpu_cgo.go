@@ -10,6 +10,7 @@ import (
 
 // asker is one conversation with NVML.
 type asker struct {
+	Question
 	lib   nvml.Interface
 	knows map[string]bool // functions by name: whether the library has them
 	facts *Facts
@@ -20,13 +21,13 @@ type asker struct {
 //
 // It does not call Shutdown: the process ends with its answer, and a Shutdown that
 // hangs would cost the answer.
-func ask() Facts {
+func ask(q Question) Facts {
 	lib := nvml.New()
 	if ret := lib.Init(); ret != nvml.SUCCESS {
 		return Facts{Err: sentence("nvmlInit", int(ret)), Code: nameOf(int(ret))}
 	}
 	f := Facts{Present: true}
-	a := &asker{lib: lib, knows: map[string]bool{}, facts: &f}
+	a := &asker{Question: q, lib: lib, knows: map[string]bool{}, facts: &f}
 	if a.has("driver", "nvmlSystemGetDriverVersion") {
 		f.Driver, _ = lib.SystemGetDriverVersion()
 	}
@@ -46,6 +47,9 @@ func ask() Facts {
 	handles := make([]nvml.Device, n)
 	for i := range n {
 		g := GPU{Index: i, Minor: -1, MemoryNUMA: -1}
+		if q.Load {
+			g.Load = &Load{-1, -1, -1, -1, -1}
+		}
 		handles[i] = a.device(i, &g)
 		f.Devices = append(f.Devices, g)
 	}

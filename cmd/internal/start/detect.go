@@ -43,7 +43,7 @@ func (s *Start) DetectLive(ctx context.Context, roots fabric.Roots) fabric.Node 
 	in := handoff.Inherited()
 	return fabric.Detect(ctx, roots, fabric.Options{
 		Resolve: (s.Job.Several() || s.Job.Line.Hydra()) && !s.Opt.DryRun,
-		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots) },
+		GPU:     func(ctx context.Context) gpu.Facts { return fabric.AskGPU(ctx, roots, gpu.Question{}) },
 		Verbs:   func(ctx context.Context) verbs.Facts { return fabric.AskVerbs(ctx, roots) },
 		Nofile:  in.Nofile, NofileKnown: in.Known,
 		Names:    storeNames(s.Job.Store.V),

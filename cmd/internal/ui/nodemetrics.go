@@ -148,6 +148,7 @@ func (s *samples) gpu(g gpu.GPU, id []string) {
 		s.gauge("launch_gpu_pcie_lanes", "Number of lanes of the PCIe link.", float64(g.Lanes), id...)
 		s.gauge("launch_gpu_pcie_lanes_max", "Most lanes that the GPU's PCIe link supports.", float64(g.MaxLanes), id...)
 	}
+	s.load(g.Load, id)
 	for _, why := range g.Throttle {
 		s.gauge("launch_gpu_throttled", "1 for each reason why the clocks are below their maximum now.", 1,
 			with("reason", why)...)
@@ -184,6 +185,29 @@ func (s *samples) gpu(g gpu.GPU, id []string) {
 	if f := g.Fabric; f != nil {
 		s.gauge("launch_gpu_fabric_ready", "1: the fabric manager added the GPU to the NVLink fabric.",
 			flag(f.State == "completed"), with("health", f.Health)...)
+	}
+}
+
+// load adds what a GPU does now.
+func (s *samples) load(l *gpu.Load, id []string) {
+	if l == nil {
+		return
+	}
+	for _, v := range []struct {
+		name, help string
+		value      float64
+	}{
+		{"launch_gpu_temperature_celsius", "Temperature of the GPU's chip.", float64(l.Temperature)},
+		{"launch_gpu_power_watts", "Power that the board draws; of most GPUs the mean of the last second.", l.Power},
+		{"launch_gpu_power_limit_watts", "Power at which the driver reduces the clocks.", l.PowerLimit},
+		{"launch_gpu_utilization_ratio", "Part of the last sample, up to 1 s, in which a kernel ran.",
+			float64(l.Utilization) / 100},
+		{"launch_gpu_memory_utilization_ratio", "Part of the last sample in which GPU memory was read or written.",
+			float64(l.MemoryBusy) / 100},
+	} {
+		if v.value >= 0 {
+			s.gauge(v.name, v.help, v.value, id...)
+		}
 	}
 }
 

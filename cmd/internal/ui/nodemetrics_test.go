@@ -23,7 +23,7 @@ func sick(t *testing.T) NodeMetrics {
 	n := machinetest.Node(t, "h100-ib-ndr-bond")
 	n.GPUs = gpu.Facts{Present: true, Driver: "570.86.15", Devices: []gpu.GPU{
 		{Index: 0, UUID: "GPU-0", Name: "NVIDIA H100", PCI: "0000:1b:00.0", Memory: 80 << 30, MemoryUsed: 1 << 30, Lanes: 8,
-			MaxLanes: 16,
+			MaxLanes: 16, Load: &gpu.Load{Temperature: 88, Power: 431.5, PowerLimit: 700, Utilization: 97, MemoryBusy: -1},
 			Throttle: []string{"hw_thermal"}, Recovery: "reset", ECC: &gpu.ECC{Corrected: 3, Uncorrected: -1},
 			Rows: &gpu.Rows{Corrected: 1, Failed: true}, NVLink: &gpu.NVLink{Total: 18, Up: 17, CRC: 2, Replays: -1,
 				Recoveries: -1},
@@ -40,6 +40,8 @@ func sick(t *testing.T) NodeMetrics {
 		at + "hw_counters/lifespan":     file("10"),
 		at + "hw_counters/symbol_error": file("99"), // a second of one name would be refused
 		at + "hw_counters/np_cnp_sent":  file("12"),
+
+		at + "hw_counters/local_ack_timeout_err": file("3"),
 	}
 	return NodeMetrics{Node: n, Roles: rail.Of(n, n.Route.Src).NICs, Counters: fabric.ReadPortCounters(sys, n.HCAs[:1]),
 		At: time.Unix(1700000000, 0), Took: time.Second}
@@ -58,6 +60,10 @@ func TestNodeMetricsHaveKnownValuesOnly(t *testing.T) {
 		`launch_rdma_port_events_total{counter="np_cnp_sent",hca="mlx5_0",port="1"} 12`,
 		`role="compute"`,
 		`launch_gpu_throttled{gpu="0",reason="hw_thermal",uuid="GPU-0"} 1`,
+		`launch_gpu_temperature_celsius{gpu="0",uuid="GPU-0"} 88`,
+		`launch_gpu_power_watts{gpu="0",uuid="GPU-0"} 431.5`,
+		`launch_gpu_power_limit_watts{gpu="0",uuid="GPU-0"} 700`,
+		`launch_gpu_utilization_ratio{gpu="0",uuid="GPU-0"} 0.97`,
 		`launch_gpu_ecc_errors_total{gpu="0",kind="corrected",uuid="GPU-0"} 3`,
 		`launch_gpu_nvlinks_up{gpu="0",uuid="GPU-0"} 17`,
 		`launch_gpu_lost{gpu="1",uuid="GPU-1"} 1`,
@@ -67,7 +73,8 @@ func TestNodeMetricsHaveKnownValuesOnly(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	for _, not := range []string{"lifespan", "port_rcv_errors", `kind="uncorrected",uuid="GPU-0"} -1`,
+	for _, not := range []string{"lifespan", "port_rcv_errors", "launch_gpu_memory_utilization",
+		`kind="uncorrected",uuid="GPU-0"} -1`,
 		`launch_gpu_memory_bytes{gpu="1"`, " 99\n"} {
 		if strings.Contains(text, not) {
 			t.Errorf("has %s:\n%s", not, text)

@@ -159,6 +159,23 @@ nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t d, unsigned link, 
     return ret;
 }
 
+ONE(nvmlDeviceGetPowerUsage, unsigned)
+ONE(nvmlDeviceGetEnforcedPowerLimit, unsigned)
+
+nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t d, nvmlTemperatureSensors_t sensor, unsigned *v) {
+    ASK("nvmlDeviceGetTemperature %s %d", name(d), sensor);
+    *v = atoi(value);
+    return ret;
+}
+
+nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t d, nvmlUtilization_t *u) {
+    ASK("nvmlDeviceGetUtilizationRates %s", name(d));
+    char *at = value;
+    NUMBER(unsigned, &u->gpu);
+    NUMBER(unsigned, &u->memory);
+    return ret;
+}
+
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t d, nvmlMemory_t *m) {
     ASK("nvmlDeviceGetMemoryInfo %s", name(d));
     char *at = value;
