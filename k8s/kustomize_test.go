@@ -56,6 +56,15 @@ func TestComponentsChangeTheManifest(t *testing.T) {
 			t.Errorf("%s changes nothing", dir)
 		}
 	}
+	// One of these two brings launch.
+	for other, inits := range map[string]int{"components/image-volume": 1, "components/init": 0} {
+		together(t, inits, slices.DeleteFunc(slices.Clone(dirs), func(d string) bool { return d == other }))
+	}
+}
+
+// together checks the Job with all these components.
+func together(t *testing.T, inits int, dirs []string) {
+	t.Helper()
 	for _, doc := range render(t, dirs...) {
 		var o struct {
 			Kind string `json:"kind"`
@@ -75,7 +84,8 @@ func TestComponentsChangeTheManifest(t *testing.T) {
 			continue
 		}
 		pod := o.Spec.Template.Spec
-		if len(pod.Containers) != 1 || pod.Containers[0].Command[0] != "/opt/launch/launch" || len(pod.InitContainers) != 1 {
+		if len(pod.Containers) != 1 || pod.Containers[0].Command[0] != "/opt/launch/launch" ||
+			len(pod.InitContainers) != inits {
 			t.Errorf("containers %+v, init containers %+v", pod.Containers, pod.InitContainers)
 		}
 		for _, c := range slices.Concat(pod.Containers, pod.InitContainers) {
