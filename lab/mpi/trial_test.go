@@ -23,7 +23,8 @@ type trial struct {
 	user string
 	line []string
 	env  []string
-	tty  bool // typed at a terminal, where ssh may ask
+	tty  bool         // typed at a terminal, where ssh may ask
+	said netns.Output // of the last run, also while it runs
 }
 
 // newTrial has the line of a healthy start on n hosts.
@@ -68,7 +69,8 @@ func (tr *trial) runUntil(ctx context.Context, side string) outcome {
 	}
 	cmd := head.As(ctx, tr.user, line...)
 	cmd.Env = append(cmd.Env, tr.env...)
-	said := &netns.Output{}
+	tr.said = netns.Output{}
+	said := &tr.said
 	cmd.Stdout, cmd.Stderr = said, said
 	read := func() {}
 	if tr.tty {

@@ -68,7 +68,7 @@ func TestALostHostOfMpirunIsNamed(t *testing.T) {
 func TestAStoppedRankOfMpirunIsNamed(t *testing.T) {
 	t.Parallel()
 	tr := newTrial(t, Each[0], 3)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*launchLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*launchLimit)
 	defer cancel()
 	// An agent that needs a variable, as ssh needs SSH_AUTH_SOCK. Open MPI knows an agent by its name.
 	tr.all("install -d " + Job + "/bin; printf '#!/bin/sh\\n[ \"$KEYS\" = here ] && exec /usr/bin/ssh \"$@\"\\n' >" + Job +
@@ -76,7 +76,13 @@ func TestAStoppedRankOfMpirunIsNamed(t *testing.T) {
 	tr.env = []string{"KEYS=here", "OMPI_MCA_plm_rsh_agent=" + Job + "/bin/ssh"}
 	done := tr.watched(ctx, "--hang-after", "5s")
 	tr.Hosts[sick].Sh("pkill -STOP -x world")
-	time.Sleep(50 * time.Second)
+	named := func() bool {
+		said := tr.said.String()
+		return strings.Contains(said, "rank.stopped") && strings.Contains(said, "host2")
+	}
+	for end := time.Now().Add(2 * launchLimit); !named() && time.Now().Before(end); {
+		time.Sleep(time.Second)
+	}
 	tr.open()
 	tr.Hosts[sick].Sh("pkill -CONT -x world")
 	o := <-done
@@ -84,7 +90,7 @@ func TestAStoppedRankOfMpirunIsNamed(t *testing.T) {
 	if !o.whole(3) || o.Exit != 0 {
 		t.Error("the job has not run on")
 	}
-	if !strings.Contains(o.Said, "rank.stopped") || !strings.Contains(o.Said, "host2") {
+	if !named() {
 		t.Error("the stopped rank is not named")
 	}
 	if left := tr.remains(grace); left != "" {
