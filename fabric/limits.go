@@ -176,20 +176,20 @@ func memory(sys fs.FS, groups map[string]string) (limit, used int64) {
 }
 
 // OOMKills returns how many processes the kernel has killed for lack of memory: of the control group of
-// this process (memory.events; version 1: memory.oom_control), else of the machine (/proc/vmstat).
-func OOMKills(proc, sys fs.FS) int64 {
+// this process (memory.events; version 1: memory.oom_control), else, foreign, of the whole machine (/proc/vmstat).
+func OOMKills(proc, sys fs.FS) (kills int64, foreign bool) {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	texts := []string{readText(sys, path.Join("fs/cgroup", groups[""], "memory.events")),
 		readText(sys, path.Join("fs/cgroup/memory", groups["memory"], "memory.oom_control")), readText(proc, "vmstat")}
-	for _, text := range texts {
+	for i, text := range texts {
 		for line := range strings.Lines(text) {
 			if n, ok := strings.CutPrefix(line, "oom_kill "); ok {
-				kills, _ := strconv.ParseInt(strings.TrimSpace(n), 10, 64)
-				return kills
+				kills, _ = strconv.ParseInt(strings.TrimSpace(n), 10, 64)
+				return kills, i == len(texts)-1
 			}
 		}
 	}
-	return 0
+	return 0, false
 }
 
 // available returns how many bytes of memory this process may still use.

@@ -161,8 +161,8 @@ func TestTheKernelsKillsForLackOfMemoryAreOfTheGroupElseOfTheMachine(t *testing.
 		proc := fstest.MapFS{"self/cgroup": &fstest.MapFile{Data: []byte(tt.at)},
 			"vmstat": &fstest.MapFile{Data: []byte(vmstat)}}
 		sys := fstest.MapFS{tt.file: &fstest.MapFile{Data: []byte(tt.text)}}
-		if got := OOMKills(proc, sys); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
+		if got, foreign := OOMKills(proc, sys); got != tt.want || foreign != (tt.text == "") {
+			t.Errorf("%s: %d, foreign %v, want %d", tt.name, got, foreign, tt.want)
 		}
 	}
 }

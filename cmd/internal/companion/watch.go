@@ -2,6 +2,7 @@ package companion
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,19 +23,26 @@ const (
 type watcher struct {
 	p     *companion
 	mu    sync.Mutex
-	kills int64         // by the kernel, for lack of memory
-	last  time.Duration // of the clock
+	kills func() (n int64, foreign bool) // by the kernel, for lack of memory
+	known int64                          // kills at the last look
+	of    func() []int                   // the processes of the command
+	lived []int                          // likewise at the last look, where kills are foreign
+	last  time.Duration                  // of the clock
 	disks func() []fabric.Disk
 	full  func() []fullDisk // when the run began
 }
 
 // newWatcher returns the watcher of a run that begins.
 func (p *companion) newWatcher() *watcher {
-	live := fabric.Live()
 	before := sync.OnceValue(func() []fullDisk { return full(fabric.LocalDisks) })
 	p.wg.Go(func() { before() }) // the command does not wait for a slow disk
-	return &watcher{p: p, kills: fabric.OOMKills(live.Proc, live.Sys), last: sinceBoot(), disks: fabric.LocalDisks,
-		full: before}
+	kills := func() (int64, bool) {
+		live := fabric.Live()
+		return fabric.OOMKills(live.Proc, live.Sys)
+	}
+	w := &watcher{p: p, kills: kills, of: p.doctor.family, last: sinceBoot(), disks: fabric.LocalDisks, full: before}
+	w.known, _ = kills()
+	return w
 }
 
 // watch looks at this node until the run ends.
@@ -63,18 +71,25 @@ func (w *watcher) stalled() {
 	w.last = now
 }
 
-// memory reports that the kernel has ended a process for lack of memory.
+// memory reports that the kernel has ended a process for lack of memory. A kill somewhere on the machine matters where
+// a process of the command has ended since the last look.
 func (w *watcher) memory() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	live := fabric.Live()
-	kills := fabric.OOMKills(live.Proc, live.Sys)
-	if kills > w.kills {
-		f := finding.Warnf("out of memory: the kernel has killed %d of this node's processes (seen at %s)", kills-w.kills,
+	kills, foreign := w.kills()
+	whose, ended := "of this node's processes", true
+	if foreign {
+		now := w.of()
+		whose = "of this machine's processes, and one of the command has ended"
+		ended = slices.ContainsFunc(w.lived, func(pid int) bool { return !slices.Contains(now, pid) })
+		w.lived = now
+	}
+	if kills > w.known && ended {
+		f := finding.Warnf("out of memory: the kernel has killed %d %s (seen at %s)", kills-w.known, whose,
 			time.Now().Format("15:04:05"))
 		w.p.say(f.Named("node.memory").Do("dmesg -T | grep -i 'killed process'"), "")
 	}
-	w.kills = kills
+	w.known = kills
 }
 
 // sinceBoot returns the time since boot, with that in which the machine was suspended (clock_gettime(2)).

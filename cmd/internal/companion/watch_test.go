@@ -32,14 +32,36 @@ func TestANodeThatStoodStillSaysForHowLong(t *testing.T) {
 
 func TestEachKillForLackOfMemoryIsSaidOnce(t *testing.T) {
 	w, printed := watcherOf()
+	w.kills, w.known = func() (int64, bool) { return 7, false }, 7
 	w.memory()
 	if len(*printed) > 0 {
 		t.Errorf("printed %v, but nothing was killed", *printed)
 	}
-	w.kills -= 2
+	w.known -= 2
 	w.memory()
 	w.memory()
 	if len(*printed) != 1 || !strings.HasPrefix((*printed)[0].What, "out of memory: the kernel has killed 2 of this") {
+		t.Errorf("printed %v", *printed)
+	}
+}
+
+// A kill that the kernel counts for the whole machine may be of another job.
+func TestAKillOnTheMachineMattersWhereAProcessOfTheCommandHasEnded(t *testing.T) {
+	w, printed := watcherOf()
+	kills, pids := int64(3), []int{10, 11, 12}
+	w.kills, w.of, w.known = func() (int64, bool) { return kills, true }, func() []int { return pids }, kills
+	w.memory()
+	kills++ // in another container
+	w.memory()
+	pids = []int{10, 11} // an ordinary end
+	w.memory()
+	if len(*printed) > 0 {
+		t.Errorf("printed %v", *printed)
+	}
+	kills, pids = kills+1, []int{10, 13}
+	w.memory()
+	w.memory()
+	if len(*printed) != 1 || !strings.Contains((*printed)[0].What, "killed 1 of this machine's processes, and one of") {
 		t.Errorf("printed %v", *printed)
 	}
 }
