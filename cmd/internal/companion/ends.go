@@ -6,22 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
-// The rounds in which a node posts how the first of its ranks ended: with a failure, or with 0. The store puts the
-// posts of all nodes in one order, whatever their clocks say.
-const failedRound, leftRound = "failed", "left"
+// The rounds in which a node posts how the first of its ranks ended: with a failure, by a signal of its own, or with 0.
+// The store puts the posts of all nodes in one order, whatever their clocks say.
+const failedRound, crashedRound, leftRound = "failed", "crashed", "left"
 
 // lastSay is how long the companion may wait at a command's end until it knows which rank ended first.
 const lastSay = 300 * time.Millisecond
+
+// crashSpan is how much later the end of a rank that aborts is seen than what the others see of it: the kernel writes
+// its core first.
+const crashSpan = 3 * time.Second
 
 // relatedEnds is the longest time after which another rank may end for the same reason: NCCL's watchdog waits for 10
 // minutes. A rank that failed earlier was started again by its torchrun (--max-restarts).
@@ -38,28 +45,35 @@ type rankEnd struct {
 
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
 func (e rankEnd) String() string {
-	who, how := "the command", "ended with "+rendezvous.StatusText(e.Status)
+	who := "the command"
 	if e.Rank >= 0 {
 		who = fmt.Sprintf("rank %d", e.Rank)
 	}
-	if by := rendezvous.Ender(e.Status); by != "" {
-		how = "was ended by " + by
+	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, ended(e.Status), e.At.Format("15:04:05"))
+}
+
+// ended says how a process ended.
+func ended(status int) string {
+	if by := rendezvous.Ender(status); by != "" {
+		return "was ended by " + by
 	}
-	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, how, e.At.Format("15:04:05"))
+	return "ended with " + rendezvous.StatusText(status)
 }
 
 // ends knows which rank of all nodes ended first.
 type ends struct {
-	p            *companion
-	failed, left firstEnd
+	p                     *companion
+	failed, crashed, left firstEnd // one that crashed has failed, too
+	ask                   func()   // begins to hear of crashes, once
 }
 
 // firstEnd is the first post to one of the rounds.
 type firstEnd struct {
 	round string
 	once  sync.Once
-	own   atomic.Int64 // the status that this node has posted
-	heard chan none    // closed once it is known
+	own   atomic.Int64 // the status that this node has posted, and when, in nanoseconds since 1970
+	when  atomic.Int64
+	heard chan none // closed once it is known
 	end   rankEnd
 	at    time.Time // when it was heard, by this node's clock
 }
@@ -67,11 +81,14 @@ type firstEnd struct {
 // newEnds begins to hear of ends of ranks.
 func (p *companion) newEnds(ctx context.Context) *ends {
 	e := &ends{p: p}
-	e.failed.round, e.left.round = failedRound, leftRound
-	for _, f := range []*firstEnd{&e.failed, &e.left} {
+	e.failed.round, e.crashed.round, e.left.round = failedRound, crashedRound, leftRound
+	hear := func(f *firstEnd) { p.wg.Go(func() { f.hear(ctx, p.session) }) }
+	for _, f := range []*firstEnd{&e.failed, &e.crashed, &e.left} {
 		f.heard = make(chan none)
-		p.wg.Go(func() { f.hear(ctx, p.session) })
 	}
+	hear(&e.failed)
+	hear(&e.left)
+	e.ask = sync.OnceFunc(func() { hear(&e.crashed) }) // where a rank has failed: watches of all nodes cost the store
 	return e
 }
 
@@ -96,12 +113,27 @@ func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session) {
 
 // post posts that a rank of this node ended; rank is -1 for the command.
 func (e *ends) post(rank, status int) {
-	f := e.of(status)
-	f.once.Do(func() {
-		f.own.Store(int64(status))
-		value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now()})
-		e.p.session.Say(f.round, value)
-	})
+	to := []*firstEnd{e.of(status)}
+	if crash(status) {
+		to = append(to, &e.crashed)
+	}
+	if status != 0 {
+		defer e.ask()
+	}
+	for _, f := range to {
+		f.once.Do(func() {
+			f.own.Store(int64(status))
+			f.when.Store(time.Now().UnixNano())
+			value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now()})
+			e.p.session.Say(f.round, value)
+		})
+	}
+}
+
+// crash reports whether a process ended by a signal of its own, as where an exception is not caught.
+func crash(status int) bool {
+	return slices.Contains([]int{128 + int(unix.SIGABRT), 128 + int(unix.SIGSEGV), 128 + int(unix.SIGBUS),
+		128 + int(unix.SIGILL), 128 + int(unix.SIGFPE)}, status)
 }
 
 // before returns what of other nodes came before the failure of this node's command: the first failure, and the first
@@ -172,13 +204,54 @@ func (e *ends) over(status int) {
 	}
 }
 
+// settle waits until the failure of a rank of this node is in order among all, and if it was the first, whether one
+// of another node has crashed.
+func (e *ends) settle(ctx context.Context) {
+	wait := func(f *firstEnd, limit time.Duration) {
+		select {
+		case <-f.heard:
+		case <-time.After(limit):
+		case <-ctx.Done():
+		}
+	}
+	if wait(&e.failed, lastSay); e.failed.known() && e.failed.end.ID == e.p.world.Self.ID {
+		wait(&e.crashed, crashSpan)
+	}
+}
+
+// together returns the end of a rank of another node that failed at the same time as one of this node, where one of
+// both crashed: the kernel reports a crash late, so the order of the posts says nothing.
+func (e *ends) together() *rankEnd {
+	own := time.Unix(0, e.failed.when.Load())
+	near := func(f *firstEnd) bool {
+		return f.known() && f.end.ID != e.p.world.Self.ID && f.at.Sub(own).Abs() < crashSpan
+	}
+	switch {
+	case crash(int(e.failed.own.Load())) && near(&e.failed) && !crash(e.failed.end.Status):
+		return &e.failed.end
+	case e.failed.own.Load() != 0 && !crash(int(e.failed.own.Load())) && near(&e.crashed):
+		return &e.crashed.end
+	}
+	return nil
+}
+
 // blame prints which rank of another node ended before this node's command failed, unless a finding about another node
 // is printed already.
 func (e *ends) blame() {
 	if e.p.blamed.Load() {
 		return
 	}
+	here := e.p.world.Self.Name()
 	switch failed, left := e.before(); {
+	case e.together() != nil:
+		end := e.together()
+		first, then := end.Node, here
+		if !crash(end.Status) {
+			first, then = here, end.Node
+		}
+		e.p.say(finding.Warnf("%s, and one of this node %s at %s: which of both failed first is not known", end,
+			ended(int(e.failed.own.Load())), time.Unix(0, e.failed.when.Load()).Format("15:04:05")).
+			Named("node.failed").Do("first look at what %s printed, whose rank crashed; then at %s", first, then), "")
 	case failed != nil:
 		f := finding.Warnf("%s, before this node's command failed: its failure may follow from that", failed).
 			Named("node.failed").Do("%s", strings.TrimSpace("first look at what "+failed.Node+" printed\n"+

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
@@ -58,6 +59,48 @@ func TestTheEndBeforeIsNamed(t *testing.T) {
 		e.failed.at, e.left.at = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour)
 		if failed, left := e.before(); failed != nil || left != nil {
 			t.Errorf("%s, an hour ago: it is named", tt.name)
+		}
+	}
+}
+
+// The kernel reports a crash late: next to another failure the order of the posts says nothing.
+func TestACrashNextToAnotherFailureIsNamed(t *testing.T) {
+	const abort = 134
+	for _, tt := range []struct {
+		name            string
+		own             int
+		failed, crashed *rankEnd
+		apart           time.Duration
+		want            string
+	}{
+		{"another node's rank crashed, and was seen later", 1, &rankEnd{ID: "own", Status: 1},
+			&rankEnd{ID: "other", Rank: 1, Node: "host1", Status: abort}, 0,
+			"rank 1 on host1 ended with 134 (aborted) at 00:00:00, and one of this node ended with 1 at "},
+		{"this node's rank crashed, and was seen later", abort, &rankEnd{ID: "other", Node: "host1", Status: 1},
+			&rankEnd{ID: "own", Status: abort}, 0,
+			"rank 0 on host1 ended with 1 at 00:00:00, and one of this node ended with 134"},
+		{"long before", abort, &rankEnd{ID: "other", Node: "host1", Status: 1}, &rankEnd{ID: "own", Status: abort},
+			time.Minute, "rank 0 on host1 ended with 1 at 00:00:00, before this node's command failed"},
+		{"both crashed", abort, &rankEnd{ID: "other", Node: "host1", Status: abort}, &rankEnd{ID: "other", Status: abort},
+			0, "before this node's command failed"},
+		{"no crash", 1, &rankEnd{ID: "own", Status: 1}, nil, 0, ""},
+	} {
+		said := ""
+		p := &companion{spec: &Spec{}, world: &rendezvous.World{Self: rendezvous.Member{ID: "own"}},
+			print: func(_ finding.From, f finding.Finding, _ string) { said = f.What }}
+		p.ended.Store(true)
+		e := &ends{p: p}
+		for f, end := range map[*firstEnd]*rankEnd{&e.failed: tt.failed, &e.crashed: tt.crashed, &e.left: nil} {
+			if f.heard = make(chan none); end != nil {
+				f.end, f.at = *end, time.Now()
+				close(f.heard)
+			}
+		}
+		e.failed.own.Store(int64(tt.own))
+		e.failed.when.Store(time.Now().Add(tt.apart).UnixNano())
+		e.blame()
+		if !strings.Contains(said, tt.want) || tt.want == "" && said != "" {
+			t.Errorf("%s: %q, want %q", tt.name, said, tt.want)
 		}
 	}
 }

@@ -182,12 +182,8 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 				p.session.Finished(p.status)
 			}
 			p.watcher.memory() // it may be why
-			if p.ends != nil && p.statusKnown && p.status != 0 {
-				p.ends.over(p.status)
-				p.ends.blame()
-			}
 			if p.statusKnown && p.status != 0 {
-				p.watcher.storage()
+				p.explain(func() { p.ends.over(p.status) })
 			}
 			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
 				return launchEnded // it was the parent of the command
@@ -208,6 +204,18 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 		}
 	}
 }
+
+// explain prints what is known of a failure of this node's command, once order has put it among the other nodes'.
+func (p *companion) explain(order func()) {
+	p.watcher.storage()
+	if p.ends != nil {
+		order()
+		p.ends.blame()
+	}
+}
+
+// doomed reports whether this process ends with the command: that is the first one of a container.
+func (p *companion) doomed() bool { return p.launch == 1 && p.command.Load() == 0 }
 
 // closeStderr replaces stderr by /dev/null.
 func closeStderr() {

@@ -81,6 +81,10 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	if !ok || status == 0 {
 		return
 	}
+	if w := r.watcher; w.p.doomed() { // torchrun ends within a second or two, and this process with it
+		w.memory()
+		w.p.explain(func() { w.p.ends.settle(ctx) })
+	}
 	select {
 	case <-time.After(deadRankAfter):
 	case <-ctx.Done(): // the command has ended too
