@@ -54,7 +54,8 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 		return hostsSeen(in, host, finding.Warnf("%s has addresses of this node (%s) and of others (%s)", host,
 			finding.Join(here, netip.Addr.String), finding.Join(away, netip.Addr.String)).
 			Breaking("each node that has one of them takes itself for the store host").
-			Do("--store %s   # the one address; or drop the others from /etc/hosts or the DNS", here[0])), true
+			Do("--store %s   # on all nodes the same: one address, of a node that is up\n"+
+				"or drop the others from /etc/hosts or the DNS", lowest(addrs))), true
 	case embedded && twoHosts(in, host):
 		return hostsSeen(in, host, finding.Warnf("/etc/hosts has %s more than once, in one network: %s",
 			host, finding.Join(inHosts(in, host), netip.Addr.String)).
@@ -62,6 +63,11 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 			Do("leave one line with %s in /etc/hosts", host)), true
 	}
 	return finding.Finding{}, false
+}
+
+// lowest returns the same of several addresses on each node, whatever their order is there.
+func lowest(addrs []netip.Addr) netip.Addr {
+	return slices.MinFunc(addrs, func(a, b netip.Addr) int { return a.Unmap().Compare(b.Unmap()) }).Unmap()
 }
 
 // noFamily returns the family of all the addresses if this node has no address of it

@@ -19,6 +19,23 @@ import (
 )
 
 // withDNS is a job of four nodes whose store's name is known to name servers
+// Nodes that see the addresses in another order name the same one.
+func TestTheFixForANameOfSeveralNodesIsTheSameOnEach(t *testing.T) {
+	for _, addrs := range [][]string{{"10.0.0.5", "10.0.0.6", "10.0.0.4"}, {"10.0.0.6", "10.0.0.4", "10.0.0.5"}} {
+		in := storeAt(checktest.Four(), "trainer")
+		in.Resolve = func(context.Context, string) (out []netip.Addr, err error) {
+			for _, s := range addrs {
+				out = append(out, netip.MustParseAddr(s))
+			}
+			return out, nil
+		}
+		f := checktest.Verdict(t, Checks(), "store.resolves", in)
+		if !strings.HasPrefix(f.Fix, "--store 10.0.0.4   # on all nodes the same") {
+			t.Errorf("%v: fix %q", addrs, f.Fix)
+		}
+	}
+}
+
 // alone.
 func withDNS(said ...dns.Said) preflight.Input {
 	in := checktest.Four()
