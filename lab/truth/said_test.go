@@ -35,7 +35,8 @@ var families = map[string]string{
 	"same.mtu": "long", "same.family": "reach", "peer.port": "port reach", "peer.fast": "slow", "peer.loss": "slow",
 	"peer.slow": "slow", "peer.clock": "clock", "same.": "line", "same.torch": "version", "same.nccl": "version",
 	"same.python": "version", "same.launch": "version", "job.": "line", "start.late": "gone", "node.lost": "gone reach",
-	"node.failed": "died", "node.rank": "died", "node.memory": "limit", "node.stalled": "gone",
+	"node.failed": "died", "node.rank": "died", "node.memory": "limit", "node.link": "slow",
+	"node.stalled": "gone",
 	// causes of the doctor, in a job.hangs
 	"rank.stopped": "gone", "agent.stopped": "gone", "rank.gone": "gone died", "rank.left": "gone died",
 	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage",

@@ -26,8 +26,9 @@ type watcher struct {
 	kills func() (n int64, foreign bool) // by the kernel, for lack of memory
 	known int64                          // kills at the last look
 	of    func() []int                   // the processes of the command
-	lived []int                          // likewise at the last look, where kills are foreign
-	last  time.Duration                  // of the clock
+	links *links
+	lived []int         // likewise at the last look, where kills are foreign
+	last  time.Duration // of the clock
 	disks func() []fabric.Disk
 	full  func() []fullDisk // when the run began
 }
@@ -40,7 +41,8 @@ func (p *companion) newWatcher() *watcher {
 		live := fabric.Live()
 		return fabric.OOMKills(live.Proc, live.Sys)
 	}
-	w := &watcher{p: p, kills: kills, of: p.doctor.family, last: sinceBoot(), disks: fabric.LocalDisks, full: before}
+	w := &watcher{p: p, kills: kills, of: p.doctor.family, links: p.newLinks(), last: sinceBoot(),
+		disks: fabric.LocalDisks, full: before}
 	w.known, _ = kills()
 	return w
 }
@@ -54,6 +56,9 @@ func (w *watcher) watch(ctx context.Context) {
 		case <-tick.C:
 			w.stalled()
 			w.memory()
+			for _, f := range w.links.look(time.Now()) {
+				w.p.say(f, "")
+			}
 		case <-ctx.Done():
 			return
 		}
