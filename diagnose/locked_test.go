@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,6 +58,39 @@ func TestARankThatDoesALittleBeforeInitWorks(t *testing.T) {
 		s.Procs = append(s.Procs, p)
 		if a := Judge([]scene.Scene{s})[0]; a.State != tt.want {
 			t.Errorf("%+v: %s, %+v", tt.moved, a.State, a.Why)
+		}
+	}
+}
+
+// A rank that has left its script certainly remains where its threads only wait, and others go on without it.
+func TestAThreadThatDoesItsWorkMayStillEnd(t *testing.T) {
+	const shutdown = "_shutdown (threading.py:1583)"
+	for _, tt := range []struct {
+		other, thread string // what rank 1 does, and rank 2's thread
+		want          verdict.Sure
+	}{
+		{"all_reduce (torch/distributed/distributed_c10d.py:3050)", "wait (threading.py:327)", verdict.Certain},
+		{"all_reduce (torch/distributed/distributed_c10d.py:3050)", "read (ssl.py:1166)", verdict.Likely},
+		{shutdown, "wait (threading.py:327)", verdict.Likely},
+	} {
+		s := envScene()
+		s.Procs = nil
+		for i, main := range []string{tt.other, shutdown} {
+			p := waitingRank(12+i, strconv.Itoa(1+i))
+			p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
+			p.Threads = append(p.Threads, scene.Thread{Name: "pt_gloo_runloop", Wchan: "futex_do_wait", State: "S", Count: 1})
+			p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{main, "<module> (train.py:9)"}}}
+			if main == shutdown && i == 1 {
+				p.Stacks = append(p.Stacks, scene.Stack{Thread: "writer", From: "py-spy", Frames: []string{tt.thread}})
+			}
+			s.Procs = append(s.Procs, p)
+		}
+		a := Judge([]scene.Scene{s})[0]
+		i := slices.IndexFunc(a.Why, func(w verdict.Verdict) bool {
+			return w.Cause == "rank.failed" && slices.Contains(w.Ranks, 2)
+		})
+		if i < 0 || a.Why[i].Sure != tt.want {
+			t.Errorf("%s, %s: %+v", tt.other, tt.thread, a.Why)
 		}
 	}
 }

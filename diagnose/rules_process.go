@@ -129,10 +129,14 @@ func suspect(p *scene.Proc) *scene.File {
 func (v *view) failed(s *seat) (claim, bool) {
 	p := s.proc
 	main := mainStack(p)
-	if main != nil && hasFrame(main, "_shutdown") && slices.ContainsFunc(main.Frames, func(f string) bool {
-		return strings.HasPrefix(f, "_shutdown (threading.py")
-	}) {
-		c := about("rank.failed", verdict.Certain, s, "has left its script, and a thread remains that never ends")
+	if leftScript(s) {
+		// A thread that does its work, such as an upload, may still end, and so may all that have left their scripts.
+		sure := verdict.Certain
+		if !slices.ContainsFunc(v.seats, func(o *seat) bool { return !leftScript(o) }) ||
+			slices.ContainsFunc(p.Stacks, doesWork) {
+			sure = verdict.Likely
+		}
+		c := about("rank.failed", sure, s, "has left its script, and waits for a thread that remains")
 		if e := lastError(p); e != "" {
 			c.what = "has failed with " + e + ", and does not end: a thread remains"
 		}
@@ -150,6 +154,23 @@ func (v *view) failed(s *seat) (claim, bool) {
 		return about("rank.failed", verdict.Likely, s, "has failed with "+e+", and does not end"), true
 	}
 	return claim{}, false
+}
+
+// leftScript reports whether a rank's main thread waits for other threads at the end of the process.
+func leftScript(s *seat) bool {
+	main := mainStack(s.proc)
+	return main != nil && slices.ContainsFunc(main.Frames, func(f string) bool {
+		return strings.HasPrefix(f, "_shutdown (threading.py")
+	})
+}
+
+// doesWork reports whether a thread other than the main one is elsewhere than in a wait of Python's own.
+func doesWork(t scene.Stack) bool {
+	if t.Thread == "MainThread" || len(t.Frames) == 0 {
+		return false
+	}
+	_, where, _ := strings.Cut(t.Frames[0], " (")
+	return !strings.HasPrefix(where, "threading.py:") && !strings.HasPrefix(where, "queue.py:")
 }
 
 // failedInits recognises ranks whose init_process_group has failed, and whose process remains.
