@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Misdirected returns why packets of this node to an address reach another machine or no machine: a permanent entry for
-// it, or for the router there, has a hardware address, and only others answer by ARP. It is "" where no such entry is
-// known, where nothing answers, and where it is not certain. Only where there is such an entry it asks the network,
-// which takes half a second.
-func Misdirected(dst netip.Addr) string {
+// Misdirected returns why packets of this node to an address reach another machine or no machine: a permanent entry
+// for it, or for the router there, has a hardware address, and only others answer by ARP. It is the zero Fault where no
+// such entry is known, where nothing answers, and where it is not certain. Only where there is such an entry it asks
+// the network, which takes half a second.
+func Misdirected(dst netip.Addr) Fault {
 	dst = dst.Unmap()
 	routes, err := netlink.RouteGet(dst.AsSlice())
 	if err != nil || len(routes) == 0 {
-		return ""
+		return Fault{}
 	}
 	next := dst
 	if a, ok := netip.AddrFromSlice(routes[0].Gw); ok {
@@ -27,11 +27,11 @@ func Misdirected(dst netip.Addr) string {
 	}
 	i, err := net.InterfaceByIndex(routes[0].LinkIndex)
 	if err != nil || i.Flags&net.FlagLoopback != 0 {
-		return ""
+		return Fault{}
 	}
 	fixed := permanent(i.Index, next)
 	if fixed == nil {
-		return ""
+		return Fault{}
 	}
 	var all []net.HardwareAddr
 	err = askARP(next, i.Name, func(who net.HardwareAddr) bool {
@@ -39,11 +39,13 @@ func Misdirected(dst netip.Addr) string {
 		return true
 	})
 	if err != nil || !elsewhere(fixed, all) {
-		return ""
+		return Fault{}
 	}
 	who := all[0]
-	return fmt.Sprintf("this node has a permanent neighbour entry for %s with the hardware address %s, and %s answers "+
-		"for it: ip neigh del %s dev %s", next, fixed, who, next, i.Name)
+	return Fault{fmt.Sprintf("this node has a permanent neighbour entry for %s with the hardware address %s, and %s "+
+		"answers for it", next, fixed, who),
+		fmt.Sprintf("ip neigh del %s dev %s\nip neigh; ls /etc/ethers   # what set that "+
+			"entry", next, i.Name)}
 }
 
 // elsewhere reports whether none of the answers by ARP is a machine's at a hardware address. A machine with several
@@ -56,6 +58,37 @@ func elsewhere(fixed net.HardwareAddr, all []net.HardwareAddr) bool {
 	return len(all) > 0 && !slices.ContainsFunc(all, func(a net.HardwareAddr) bool {
 		return bytes.Equal(a, fixed) || shared(a)
 	})
+}
+
+// Presence is what the kernel knows of a neighbour, after packets were sent to it.
+type Presence int
+
+const (
+	Unseen Presence = iota // it is no neighbour, or nothing was sent to it
+	Silent                 // no machine answers for the address, by ARP or neighbour discovery
+	Here                   // a machine does
+)
+
+// Neighbour returns whether a machine answers for an address in the network of an interface.
+func Neighbour(dst netip.Addr) Presence {
+	dst = dst.Unmap()
+	h, err := nextHop(netip.Addr{}, netip.AddrPortFrom(dst, 0))
+	i, bad := net.InterfaceByName(h.iface)
+	if err != nil || bad != nil || h.gateway.IsValid() || h.local {
+		return Unseen
+	}
+	all, _ := netlink.NeighList(i.Index, familyOf(dst))
+	for _, n := range all {
+		if a, ok := netip.AddrFromSlice(n.IP); ok && a.Unmap() == dst {
+			switch {
+			case n.State&(unix.NUD_FAILED|unix.NUD_INCOMPLETE) != 0:
+				return Silent
+			case n.State&(unix.NUD_REACHABLE|unix.NUD_DELAY) != 0:
+				return Here
+			}
+		}
+	}
+	return Unseen
 }
 
 // permanent returns the hardware address that an administrator has given for a neighbour; nil: none.

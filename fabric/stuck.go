@@ -18,59 +18,79 @@ import (
 const fewHops = 16
 
 // Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
-// it may open no socket or has no free port, there is no route, the interface of the route is down, has no link or no
-// ARP, the node does not take packets to its own address, an entry leads to another machine (Misdirected), or packets
-// end at a router. It is "" where nothing is wrong here.
-func Stuck(dsts []netip.Addr) (why string) {
+// it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
+// has no link or no ARP, the node does not take packets to its own address, an entry leads to another machine
+// (Misdirected), or packets end at a router. It is the zero Fault where nothing is wrong here.
+func Stuck(dsts []netip.Addr) (f Fault) {
 	for _, dst := range dsts {
-		if why = stuck(dst); why == "" {
-			return ""
+		if f = stuck(dst); f == (Fault{}) {
+			return f
 		}
 	}
-	return why
+	return f
 }
 
-func stuck(dst netip.Addr) string {
+func stuck(dst netip.Addr) Fault {
 	dst = dst.Unmap()
-	if why := callable(dst); why != "" {
-		return why
+	if f := callable(dst); f != (Fault{}) {
+		return f
 	}
 	r, err := RouteTo(dst)
-	switch {
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EINVAL):
-		return fmt.Sprintf("this node has no route to %s", dst)
-	case err != nil:
-		return ""
+	if err != nil {
+		return noRoute(dst, err)
 	}
 	i, err := net.InterfaceByName(r.Interface)
 	if err != nil || i.Flags&net.FlagLoopback != 0 {
-		return ""
+		return Fault{}
 	}
-	switch {
-	case i.Flags&net.FlagUp == 0:
-		return fmt.Sprintf("%s of this node, the way to %s, is down", i.Name, dst)
-	case i.Flags&net.FlagRunning == 0:
-		return fmt.Sprintf("%s of this node, the way to %s, has no link: no cable, or its other end is down", i.Name, dst)
-	case noARP(i.Name):
-		return fmt.Sprintf("%s of this node, the way to %s, neither asks nor answers for addresses (NOARP): "+
-			"ip link set dev %s arp on", i.Name, dst, i.Name)
+	if f := lifeless(*i, dst); f != (Fault{}) {
+		return f
 	}
 	if r.Src.IsValid() && !local(r.Src) {
-		return fmt.Sprintf("this node does not take packets to its own address %s: it is not in the table local "+
-			"(ip route show table local)", r.Src)
+		return Fault{fmt.Sprintf("this node does not take packets to its own address %s: it is not in the table local",
+			r.Src), fmt.Sprintf("ip route show table local\nip route add local %s dev %s table local", r.Src, i.Name)}
 	}
-	if why := Misdirected(dst); why != "" {
-		return why
+	if f := Misdirected(dst); f != (Fault{}) {
+		return f
 	}
 	if hops, setting := hopLimit(dst, i.Name); hops > 0 && hops < fewHops && viaRouter(dst) {
-		return fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router: sysctl -w %s=64", hops,
-			dst, setting)
+		return Fault{fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router", hops, dst),
+			fmt.Sprintf("sysctl -w %s=64", setting)}
 	}
-	return ""
+	return Fault{}
 }
 
-// callable returns why this node cannot begin a connection to an address at all; "": it can.
-func callable(dst netip.Addr) string {
+// noRoute returns what the kernel's error about a route means.
+func noRoute(dst netip.Addr, err error) Fault {
+	show := fmt.Sprintf("ip rule; ip route get %s", dst)
+	switch {
+	case errors.Is(err, syscall.EACCES):
+		return Fault{fmt.Sprintf("this node has a route or a rule that prohibits packets to %s", dst), show}
+	case errors.Is(err, syscall.EINVAL):
+		return Fault{fmt.Sprintf("this node has no route to %s, or a blackhole route", dst), show}
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+		return Fault{fmt.Sprintf("this node has no route to %s", dst), "ip -br addr; ip route"}
+	}
+	return Fault{}
+}
+
+// lifeless returns why an interface carries nothing.
+func lifeless(i net.Interface, dst netip.Addr) Fault {
+	way := fmt.Sprintf("%s of this node, the way to %s, ", i.Name, dst)
+	switch {
+	case i.Flags&net.FlagUp == 0:
+		return Fault{way + "is down", fmt.Sprintf("ip link set %s up", i.Name)}
+	case i.Flags&net.FlagRunning == 0:
+		return Fault{way + "has no link: no cable, or its other end is down",
+			fmt.Sprintf("ip -d link show %s; ethtool %s", i.Name, i.Name)}
+	case noARP(i.Name):
+		return Fault{way + "neither asks nor answers for addresses (NOARP)", fmt.Sprintf("ip link set %s arp on", i.Name)}
+	}
+	return Fault{}
+}
+
+// callable returns why this node cannot begin a connection to an address at all.
+func callable(dst netip.Addr) Fault {
 	family := unix.AF_INET
 	if dst.Is6() {
 		family = unix.AF_INET6
@@ -78,16 +98,17 @@ func callable(dst netip.Addr) string {
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return fmt.Sprintf("this process may not open a socket to %s (%v): seccomp, SELinux or AppArmor forbids it", dst, err)
+		return Fault{fmt.Sprintf("this process may not open a socket to %s (%v): seccomp, SELinux or AppArmor forbids it",
+			dst, err), "grep -E 'Seccomp|NoNewPrivs' /proc/self/status; cat /proc/self/attr/current"}
 	case err != nil:
-		return ""
+		return Fault{}
 	}
 	defer unix.Close(fd)
 	if family == unix.AF_INET && errors.Is(unix.Bind(fd, &unix.SockaddrInet4{}), unix.EADDRINUSE) {
-		return "this node has no free port for a connection (sysctl net.ipv4.ip_local_port_range " +
-			"net.ipv4.ip_local_reserved_ports; ss -s)"
+		return Fault{"this node has no free port for a connection",
+			"sysctl net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports; ss -s"}
 	}
-	return ""
+	return Fault{}
 }
 
 // noARP reports whether an interface of Ethernet has no address resolution.

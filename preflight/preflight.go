@@ -93,8 +93,12 @@ type Input struct {
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to the store's endpoints
 	// DialFrom connects from one of this node's addresses; nil: it opens no connection.
 	DialFrom func(ctx context.Context, from netip.Addr, addr string) (net.Conn, error)
-	// Stuck returns why this node can send to none of some addresses, or "" (fabric.Stuck).
-	Stuck func(dsts []netip.Addr) string
+	// Stuck returns why this node can send to none of some addresses (fabric.Stuck).
+	Stuck func(dsts []netip.Addr) fabric.Fault
+	// Neighbour returns whether a machine answers for an address (fabric.Neighbour).
+	Neighbour func(dst netip.Addr) fabric.Presence
+	// Detour returns in which unusual way this node sends packets to an address (fabric.DetourTo).
+	Detour func(to netip.AddrPort) fabric.Detour
 	// Stat returns fs.ErrPermission for a file that this user cannot read.
 	Stat func(path string) (fs.FileMode, error)
 	// LinkErrors reads the counters of a port of an HCA.
@@ -247,8 +251,6 @@ func (in Input) MoreMemlock() string {
 
 // Remedies that more than one place names.
 const (
-	// FixStuck is for a node that cannot send.
-	FixStuck = "ip -br link; ip route   # on this node"
 	// FixSilent is for a file system that does not answer.
 	FixSilent = "df   # stops at a mount whose server is gone: umount -f -l MOUNT, or bring its server back"
 )

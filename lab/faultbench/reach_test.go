@@ -37,6 +37,24 @@ func reachFaults() []fault {
 		},
 		want: []string{"peer.reach"},
 	}, {
+		group: "reach", name: "a rule for the port sends packets to a router that drops them", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			peer, router := tr.hosts[1].Addr, tr.hosts[0].Addr
+			tr.sick.Run("", "ip", "route", "add", "default", "via", router, "table", "100")
+			tr.sick.Run("", "ip", "rule", "add", "from", tr.sick.Addr, "to", peer, "ipproto", "tcp", "lookup", "100")
+		},
+		want: []string{"fail peer.reach (routing table 100), although"},
+	}, {
+		group: "reach", name: "strict rp_filter, and the way back by another network", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			peer := tr.hosts[1]
+			peer.NIC("data0", "10.88.0.1/24")
+			tr.sick.NIC("data0", "10.88.0.2/24")
+			tr.sick.Run("", "ip", "route", "add", peer.Addr+"/32", "via", "10.88.0.1", "src", tr.sick.Addr)
+			tr.sick.Run("", "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1")
+		},
+		want: []string{"fail peer.reach rp_filter"},
+	}, {
 		group: "reach", name: "packets to one node vanish one way", sizes: []int{3, 5},
 		inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) },
 		want:   []string{"peer.reach"},

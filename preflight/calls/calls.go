@@ -40,6 +40,8 @@ type Caller struct {
 	Rails *Rails      // calls the rails of the same nodes; nil: none
 	// Store is the address of the store to which this node has a connection; zero: not known.
 	Store netip.AddrPort
+	// Detour is fabric.DetourTo; nil: the way of no call is looked at.
+	Detour func(from netip.Addr, to netip.AddrPort) fabric.Detour
 }
 
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
@@ -97,7 +99,39 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 		wg.Go(func() { lossOf[i](&out[i]) })
 	}
 	wg.Wait()
+	c.detours(out)
 	return out, names.result(), context.Cause(ctx)
+}
+
+// detours finds the calls that failed after their packets took an unusual way, which no call that got through took.
+func (c Caller) detours(made []Call) {
+	if c.Detour == nil {
+		return
+	}
+	usual := map[string]bool{}
+	look := func(failed bool, see func(*Call, fabric.Detour)) (seen bool) {
+		for i := range made {
+			k := &made[i]
+			at, err := netip.ParseAddrPort(k.Addr)
+			if err != nil || k.Port || k.Here || k.Failed() != failed || k.Cause == sidechannel.Unknown {
+				continue
+			}
+			if d := c.Detour(k.from, at); d.Why != "" {
+				see(k, d)
+				seen = true
+			}
+		}
+		return seen
+	}
+	if !look(true, func(*Call, fabric.Detour) {}) {
+		return
+	}
+	look(false, func(_ *Call, d fabric.Detour) { usual[d.Way] = true })
+	look(true, func(k *Call, d fabric.Detour) {
+		if !usual[d.Way] {
+			k.Wrong, k.Here = d.Fault, true
+		}
+	})
 }
 
 // options returns how an address is called, with a crowd or without.
@@ -119,7 +153,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr}
+	c = Call{To: to.Rank, Addr: at.String(), Also: addr != to.Addr, from: opt.From}
 	var leaves fabric.Interface
 	if long {
 		leaves = interfaceTo(ctx, n, at)
@@ -135,7 +169,7 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		c.Cause, c.Err, c.Here = sidechannel.CauseOf(err), err.Error(), sidechannel.Here(err)
 		if c.Cause == sidechannel.Dropped || c.Cause == sidechannel.Silent {
 			c.Wrong = fabric.Misdirected(addr)
-			c.Here = c.Here || c.Wrong != ""
+			c.Here = c.Here || c.Wrong.Why != ""
 		}
 		return c, nil, nil
 	}

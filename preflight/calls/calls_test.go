@@ -81,3 +81,39 @@ func TestTheSourceOfACall(t *testing.T) {
 		}
 	}
 }
+
+// An unusual way is the reason where all calls that took it failed, and is the site's own where one got through.
+func TestOnlyAWayThatNoCallGotThroughIsTheReason(t *testing.T) {
+	odd := map[string]string{"10.0.0.1:9": "to r1", "10.0.0.2:9": "to r1", "10.0.0.3:9": "to r2"}
+	c := Caller{Detour: func(_ netip.Addr, to netip.AddrPort) (d fabric.Detour) {
+		if d.Way = odd[to.String()]; d.Way != "" {
+			d.Why = d.Way
+		}
+		return d
+	}}
+	for name, tt := range map[string]struct {
+		calls []Call
+		want  string // the reasons
+	}{
+		"a way that fails":     {[]Call{{Addr: "10.0.0.3:9", Cause: sidechannel.Dropped}, {Addr: "10.0.0.4:9"}}, "to r2"},
+		"another call took it": {[]Call{{Addr: "10.0.0.1:9", Cause: sidechannel.Dropped}, {Addr: "10.0.0.2:9"}}, ""},
+		"both failed": {[]Call{{Addr: "10.0.0.1:9", Cause: sidechannel.NoHost},
+			{Addr: "10.0.0.2:9", Cause: sidechannel.Dropped}}, "to r1to r1"},
+		"the usual way":                {[]Call{{Addr: "10.0.0.4:9", Cause: sidechannel.Dropped}}, ""},
+		"all calls got through":        {[]Call{{Addr: "10.0.0.1:9"}}, ""},
+		"the kernel's own reason":      {[]Call{{Addr: "10.0.0.3:9", Cause: sidechannel.Denied, Here: true}}, ""},
+		"a port held by another start": {[]Call{{Addr: "10.0.0.3:9", Cause: sidechannel.Dropped, Port: true}}, ""},
+	} {
+		c.detours(tt.calls)
+		got := ""
+		for _, k := range tt.calls {
+			got += k.Wrong.Why
+			if k.Wrong.Why != "" && !k.Here {
+				t.Errorf("%s: %+v is not the caller's fault", name, k)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}

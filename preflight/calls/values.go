@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"launch/fabric"
 	"launch/internal/sidechannel"
 )
 
@@ -18,10 +19,11 @@ type Call struct {
 	Port  bool              `json:"port,omitempty"`  // the port that is held for the job's own store, on node rank 0
 	Cause sidechannel.Cause `json:"cause,omitempty"` // empty: a launch answered
 	Err   string            `json:"err,omitempty"`
-	Here  bool              `json:"here,omitempty"`  // the caller's own kernel refused the call
-	Wrong string            `json:"wrong,omitempty"` // why the caller's packets reach another machine or no machine
-	Other string            `json:"other,omitempty"` // the Post.ID of the node that answered in its place
-	Own   string            `json:"own,omitempty"`   // the caller's interface that has Addr, where the call failed
+	Here  bool              `json:"here,omitempty"` // the caller's own kernel refused the call
+	// Wrong is why the caller's packets reach another machine or no machine.
+	Wrong fabric.Fault `json:"fault,omitzero"`
+	Other string       `json:"other,omitempty"` // the Post.ID of the node that answered in its place
+	Own   string       `json:"own,omitempty"`   // the caller's interface that has Addr, where the call failed
 
 	RTT    time.Duration `json:"rtt,omitempty"`
 	Offset time.Duration `json:"offset,omitempty"` // its wall clock less the caller's
@@ -43,6 +45,8 @@ type Call struct {
 	Offered  bool `json:"offered,omitempty"`
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
+
+	from netip.Addr // the caller's address; zero: the kernel's choice
 }
 
 // Failed reports whether the call did not reach the intended node.

@@ -7,10 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 
+	"launch/fabric"
 	"launch/internal/dns"
 	"launch/internal/finding"
 	"launch/preflight"
@@ -107,11 +109,10 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 			seen = append(seen, finding.Seen{Where: t.where(), What: t.err.Error()})
 		}
 	}
-	f := answered(in, all, open, silent)
+	f := answered(ctx, in, all, open, silent)
 	if open == 0 && silent > 0 {
-		if why := stuck(ctx, in, all); why != "" {
-			f = finding.Warnf("the store is not reached, and the reason is here: %s", why).
-				Breaking("this node waits until its --join-timeout").Do(preflight.FixStuck)
+		if w, found := wrongHere(ctx, in, all); found {
+			f = w
 		}
 	}
 	if dead, found := deadAddress(tried); found {
@@ -188,31 +189,73 @@ func anyName(ctx context.Context, in preflight.Input, all []endpoint) (finding.F
 // noSuchHost is a name that no host has.
 const noSuchHost = "launch-asks-for-no-such-host."
 
-// stuck returns why this node cannot send to any of the endpoints; "": it is not known.
-func stuck(ctx context.Context, in preflight.Input, all []endpoint) string {
+// wrongHere finds why this node cannot send to any of the endpoints, or in which unusual way it sends to each.
+func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f finding.Finding, found bool) {
 	if in.Stuck == nil {
-		return ""
+		return f, false
 	}
 	var addrs []netip.Addr
+	var at []netip.AddrPort
 	for _, e := range all {
-		addrs = append(addrs, addrsOf(ctx, in, e).addrs...)
+		port, _ := strconv.ParseUint(e.port, 10, 16)
+		for _, a := range addrsOf(ctx, in, e).addrs {
+			addrs, at = append(addrs, a), append(at, netip.AddrPortFrom(a, uint16(port)))
+		}
 	}
-	return in.Stuck(addrs)
+	waits := "this node waits until its --join-timeout"
+	if s := in.Stuck(addrs); s.Why != "" {
+		return finding.Warnf("the store is not reached, and the reason is here: %s", s.Why).Breaking("%s", waits).
+			Do("%s", s.Here()), true
+	}
+	var odd fabric.Detour
+	for _, to := range at {
+		if odd = in.Detour(to); odd.Why == "" {
+			return f, false
+		}
+	}
+	if odd.Why == "" {
+		return f, false
+	}
+	names := finding.Join(all, endpoint.String)
+	return finding.Warnf("%s does not answer, and the way to it is unusual: %s", names, odd.Why).
+		Breaking("%s", waits).Do("%s", odd.Here()), true
+}
+
+// silentStore says what may be wrong where no packet of the store's host arrives.
+func silentStore(ctx context.Context, in preflight.Input, all []endpoint) finding.Finding {
+	names, there := finding.Join(all, endpoint.String), fabric.Unseen
+	if in.Neighbour != nil && len(all) == 1 {
+		for _, a := range addrsOf(ctx, in, all[0]).addrs {
+			there = max(there, in.Neighbour(a))
+		}
+	}
+	why := "that machine is down, its address belongs to another one, a firewall drops the packets, or the network " +
+		"loses most of them"
+	fix := "ip neigh; ip -d link   # on this node: no neighbour there? is it in the same network, VLAN or VXLAN?\n"
+	host := "ip addr; ss -ltn; iptables -S; nft list ruleset; sysctl net.ipv4.conf.all.rp_filter   # on that machine, " +
+		"the store host"
+	switch there {
+	case fabric.Here:
+		why = "a machine answers for that address (ip neigh), so it is up: a firewall or a strict rp_filter there drops " +
+			"the packets, or it is another one that has the address"
+		fix = ""
+	case fabric.Silent:
+		why = "no machine answers for that address (ip neigh): it is down, is not in this network (VLAN, VXLAN), or a " +
+			"strict rp_filter there drops what this node sends"
+	}
+	return finding.Warnf("%s does not answer, not even with a refusal: %s", names, why).
+		Breaking("this node waits until its --join-timeout").Do("%s%s", fix, host)
 }
 
 // answered judges how many endpoints took a connection, and how many stayed silent.
-func answered(in preflight.Input, all []endpoint, open, silent int) finding.Finding {
+func answered(ctx context.Context, in preflight.Input, all []endpoint, open, silent int) finding.Finding {
 	names := finding.Join(all, endpoint.String)
 	switch {
 	case open == len(all):
 		return finding.Passf("%s answers", names)
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
-		return finding.Warnf("%s does not answer, not even with a refusal: that machine is down, its address belongs to "+
-			"another one, a firewall drops the packets, or the network loses most of them", names).
-			Breaking("this node waits until its --join-timeout").
-			Do("ip neigh; ip -d link   # on this node: no neighbour there? is it in the same network, VLAN or VXLAN?\n" +
-				"ip addr; ss -ltn; iptables -S; nft list ruleset   # on that machine, the store host")
+		return silentStore(ctx, in, all)
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
 	case open > 0:

@@ -57,3 +57,35 @@ func TestTheSourceAddressThatAStoreAnswersIsNamed(t *testing.T) {
 		})
 	}
 }
+
+// A store that is silent: what this node itself shows of the way there comes first, then whether a machine is there.
+func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
+	odd := fabric.Detour{Fault: fabric.Fault{Why: "this node sends packets to a router", Do: "ip rule"}}
+	down, none := fabric.Fault{Why: "eth0 is down", Do: "ip link set eth0 up"}, fabric.Fault{}
+	for name, tt := range map[string]struct {
+		stuck, odd fabric.Fault
+		there      fabric.Presence
+		want       string
+	}{
+		"a reason":        {down, odd.Fault, 0, "warn the reason is here: eth0 is down"},
+		"an unusual way":  {none, odd.Fault, fabric.Here, "warn the way to it is unusual: this node sends packets to"},
+		"a machine there": {none, none, fabric.Here, "warn so it is up: a firewall or a strict rp_filter"},
+		"no machine":      {none, none, fabric.Silent, "warn no machine answers for that address"},
+		"not known":       {none, none, fabric.Unseen, "warn that machine is down, its address belongs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := checktest.Four()
+				in.Job.Store.V.Host = "10.0.0.1"
+				in.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				in.Stuck = func([]netip.Addr) fabric.Fault { return tt.stuck }
+				in.Detour = func(netip.AddrPort) fabric.Detour { return fabric.Detour{Fault: tt.odd} }
+				in.Neighbour = func(netip.Addr) fabric.Presence { return tt.there }
+				checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", in), tt.want)
+			})
+		})
+	}
+}

@@ -140,7 +140,7 @@ func (b blamed) reach(w words) finding.Finding {
 		fix = fmt.Sprintf("is %s in a container or virtual machine with a network of its own? docker run --network host …, "+
 			"or a routed address: --addr\n%s", b.names(), fix)
 	}
-	if _, known := b.caller(); b.Side == blame.Between && w.id == "" && !known {
+	if _, known := b.culprit(); b.Side == blame.Between && w.id == "" && !known {
 		fix += fmt.Sprintf("\nwhich of the two is at fault is not known: %s leaves, since the job cannot have both",
 			b.nodes[1].Name)
 	}
@@ -174,6 +174,9 @@ func wordsOf(e edge, posts []Post) words {
 	}
 	if w, ok := clones(e); ok {
 		return w
+	}
+	if p, deaf := e.deaf(); deaf {
+		return words{why: p.Name + ": " + p.Deaf.Why, fix: p.Deaf.On(p.Name)}
 	}
 	a, b := e.from.Traits.Family, e.to.Traits.Family
 	if c.Here && (a == "" || b == "" || a == b) {
@@ -304,7 +307,7 @@ func causes(all []edge, n int, bad func(edge) bool) (out []blamed) {
 // unfit returns the ranks that must leave: for a link the node whose own kernel refuses, else the one that is not rank
 // 0, and all nodes where nothing works.
 func (b blamed) unfit() (out []int) {
-	if p, known := b.caller(); known {
+	if p, known := b.culprit(); known {
 		return []int{p.Rank}
 	}
 	switch b.Side {

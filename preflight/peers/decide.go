@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/preflight"
 	"launch/preflight/calls"
@@ -40,6 +42,10 @@ type Post struct {
 	After    []string         `json:"after,omitempty"`    // the roles that it waits for before its command starts
 	Loads    Loads            `json:"loads,omitzero"`
 	Traits   Traits           `json:"traits,omitzero"`
+	Addr     netip.Addr       `json:"addr,omitzero"` // by which the others call it
+	Deaf     fabric.Deaf      `json:"deaf,omitzero"` // which packets it does not take
+	// Odd is the unusual way to the store by which Addr was chosen.
+	Odd fabric.Fault `json:"odd,omitzero"`
 	// Constants are the settings that must be the same on all nodes, by name, with the
 	// values that will apply on this one.
 	Constants map[string]string `json:"constants,omitempty"`

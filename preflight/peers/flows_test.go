@@ -120,7 +120,7 @@ func TestACallThatFailsBecauseOfALimitOrLostPackets(t *testing.T) {
 		}, "fail peer.reach"},
 		{"a firewall", func(c *calls.Call) { drop(c); c.Flows = sidechannel.Flows{Tried: 12, Late: 12, Never: 12} },
 			"fail peer.reach"},
-		{"a wrong neighbour entry", func(c *calls.Call) { drop(c); c.Here, c.Wrong = true, "this node has an entry" },
+		{"a wrong neighbour entry", func(c *calls.Call) { drop(c); c.Here, c.Wrong.Why = true, "this node has an entry" },
 			"fail peer.reach calls from host1 to host0 do not get through, while those back do: host1: this node has"},
 	} {
 		p := calling(2, func(_, to int, c *calls.Call) {

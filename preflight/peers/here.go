@@ -3,36 +3,62 @@ package peers
 import (
 	"fmt"
 	"net"
+	"slices"
 
 	"launch/internal/sidechannel"
 	"launch/preflight/blame"
 )
 
-// callers returns the nodes whose own kernels refused some of the calls.
-func (b blamed) callers() (out []Post) {
-	seen := map[int]bool{}
+// guilty returns the nodes whose own kernels refused some of the calls, or dropped what arrived of them.
+func (b blamed) guilty() (out []Post) {
+	add := func(p Post) {
+		if !slices.ContainsFunc(out, func(o Post) bool { return o.Rank == p.Rank }) {
+			out = append(out, p)
+		}
+	}
 	for _, e := range b.edges {
-		if e.call.Here && !seen[e.from.Rank] {
-			seen[e.from.Rank], out = true, append(out, e.from)
+		if p, deaf := e.deaf(); deaf {
+			add(p)
+		} else if e.elsewhere() {
+			add(e.to)
+		} else if e.call.Here {
+			add(e.from)
 		}
 	}
 	return out
 }
 
-// caller returns the one of two nodes whose own kernel refused a call to the other: it is at fault, not the path.
-func (b blamed) caller() (p Post, known bool) {
-	if c := b.callers(); b.Side == blame.Between && len(c) == 1 {
+// culprit returns the one of two nodes whose own kernel is the reason: it is at fault, not the path.
+func (b blamed) culprit() (p Post, known bool) {
+	if c := b.guilty(); b.Side == blame.Between && len(c) == 1 {
 		return c[0], true
 	}
 	return p, false
 }
 
+// deaf returns the node of a call that drops what the other sends: the called one its call, or the caller the answers.
+func (e edge) deaf() (Post, bool) {
+	lost := slices.Contains([]sidechannel.Cause{sidechannel.Dropped, sidechannel.NoHost, sidechannel.Silent}, e.call.Cause)
+	for _, end := range [][2]Post{{e.to, e.from}, {e.from, e.to}} {
+		known := e.call.Wrong.Why == "" || end[0].Deaf.From.IsValid() // of whom it drops packets
+		if lost && known && !end[0].Deaf.Hears(end[1].Addr) {
+			return end[0], true
+		}
+	}
+	return Post{}, false
+}
+
+// elsewhere reports whether the called node has chosen an address that the caller does not reach by an unusual way to
+// the store: another of its addresses is a neighbour of the store's host.
+func (e edge) elsewhere() bool {
+	return e.call.Here && e.call.Cause == sidechannel.NoRoute && e.to.Odd.Why != "" && !e.call.Also
+}
+
 // refusedHere returns the reason and the fix of a call that the caller's own kernel refused. The kernel has an error
 // for each type of route: EINVAL for blackhole, EACCES for prohibit, ENETUNREACH for a missing route (ip-route(8)).
 func refusedHere(e edge) words {
-	if e.call.Wrong != "" {
-		return words{why: e.from.Name + ": " + e.call.Wrong, fix: fmt.Sprintf("ip neigh; ls /etc/ethers   # on %s: what set "+
-			"that entry", e.from.Name)}
+	if w := e.call.Wrong; w.Why != "" {
+		return words{why: e.from.Name + ": " + w.Why, fix: w.On(e.from.Name)}
 	}
 	who, addr, port := e.from.Name, hostOf(e.call.Addr), "PORT"
 	if _, p, err := net.SplitHostPort(e.call.Addr); err == nil {
@@ -44,6 +70,11 @@ func refusedHere(e edge) words {
 		return words{why: fmt.Sprintf("%s has a blackhole route to %s", who, addr),
 			fix: route + ": delete that route, or the rule that leads there"}
 	case sidechannel.NoRoute, sidechannel.NoHost:
+		if e.elsewhere() {
+			return words{why: fmt.Sprintf("%s has no route to %s, which %s has chosen by its way to the store: %s", who, addr,
+				e.to.Name, e.to.Odd.Why), fix: e.to.Odd.On(e.to.Name) + "\nor choose an address that the others reach: launch " +
+				"--addr ADDRESS, there"}
+		}
 		return words{why: fmt.Sprintf("%s has no route to %s", who, addr),
 			fix: fmt.Sprintf("ip route get %s; ip addr   # on %s: is the netmask right, is there a default route?\n"+
 				"or choose a network that all nodes share: --addr 10.0.0.0/16", addr, who)}

@@ -1,10 +1,12 @@
 package peers
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"launch/fabric"
 	"launch/internal/sidechannel"
 	"launch/preflight/calls"
 )
@@ -37,5 +39,60 @@ func TestANodeWhoseOwnKernelRefusesIsAtFault(t *testing.T) {
 	both := compareCalls(calling(2, func(_, _ int, c *calls.Call) { c.Cause, c.Here = sidechannel.NoRoute, true }))
 	if len(both) != 1 || !strings.Contains(both[0].Fix, "is not known") {
 		t.Errorf("both: %+v", both)
+	}
+}
+
+// A node that drops what arrives for its way back is at fault, and not the one that calls it, nor a firewall.
+func TestANodeThatDropsForTheWayBackIsAtFault(t *testing.T) {
+	deaf := fabric.Deaf{From: netip.MustParsePrefix("10.0.0.1/32"), Fault: fabric.Fault{
+		Why: "eth0 of this node drops what arrives from 10.0.0.1", Do: "ip route del 10.0.0.1/32"}}
+	for _, tt := range []struct {
+		name  string
+		cause sidechannel.Cause
+		at    string // of host1
+		want  string // what is said, or a part
+		unfit []int
+	}{
+		{"dropped", sidechannel.Dropped, "10.0.0.1", "host0: eth0 of this node drops what arrives", []int{0}},
+		{"no ARP", sidechannel.NoHost, "10.0.0.1", "host0: eth0 of this node drops", []int{0}},
+		{"another sender", sidechannel.Dropped, "10.0.0.9", "dropped, as by a firewall", []int{1}},
+		{"refused", sidechannel.Refused, "10.0.0.1", "connection refused", []int{1}},
+	} {
+		posts := calling(2, func(_, _ int, c *calls.Call) {
+			drop(c)
+			c.Cause = tt.cause
+		})
+		posts[0].Deaf, posts[0].Addr, posts[1].Addr = deaf, netip.MustParseAddr("10.0.0.0"), netip.MustParseAddr(tt.at)
+		got := compareCalls(posts)
+		if len(got) != 1 || !strings.Contains(got[0].What, tt.want) || !slices.Equal(got[0].unfit, tt.unfit) ||
+			strings.HasPrefix(tt.want, "host0") != strings.Contains(got[0].Fix, "ip route del 10.0.0.1/32   # on host0") {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+	healthy := calling(2, func(_, _ int, c *calls.Call) {})
+	healthy[0].Deaf = deaf
+	if got := compareCalls(healthy); len(got) > 0 {
+		t.Errorf("calls get through: %+v", got)
+	}
+}
+
+// Of a node that has chosen an address by an odd way to the store, the others need no route to that.
+func TestANodeWhoseAddressIsOfAnOddWayIsAtFault(t *testing.T) {
+	for _, odd := range []string{"", "this node sends packets to a router"} {
+		posts := calling(3, func(from, to int, c *calls.Call) {
+			if from == 1 && to == 2 {
+				drop(c)
+				c.Cause, c.Here = sidechannel.NoRoute, true
+			}
+		})
+		posts[2].Odd = fabric.Fault{Why: odd, Do: "ip route"}
+		got := compareCalls(posts)
+		want, unfit := "host1 has no route to 10.0.0.2", []int{1}
+		if odd != "" {
+			want, unfit = "which host2 has chosen by its way to the store: this node sends", []int{2}
+		}
+		if len(got) != 1 || !strings.Contains(got[0].What, want) || !slices.Equal(got[0].unfit, unfit) {
+			t.Errorf("%q: %+v", odd, got)
+		}
 	}
 }

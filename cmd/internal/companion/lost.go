@@ -53,9 +53,9 @@ func (p *companion) gone(text, at string) {
 	text = p.located(text)
 	now := notCalled
 	if known {
-		if why := fabric.Stuck([]netip.Addr{n.Addr}); why != "" {
-			p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", why, at, n.Rank, n.Name).
-				Named("node.lost"))
+		if f := fabric.Stuck([]netip.Addr{n.Addr}); f.Why != "" {
+			p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", f.Why, at, n.Rank, n.Name).
+				Named("node.lost").Do("%s", f.Here()))
 			return
 		}
 		now = p.presenceOf(n)

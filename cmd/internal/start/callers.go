@@ -33,10 +33,10 @@ type unreachedCallers struct {
 	since map[netip.Addr]time.Time // half open since then, and without an open connection
 	said  map[netip.Addr]bool
 	stuck map[netip.Addr]map[netip.AddrPort]bool // the other ends that were connected when a first one got stuck
-	wrong func(netip.Addr) string                // fabric.Misdirected
+	wrong func(netip.Addr) fabric.Fault          // about packets to an address
 }
 
-func newUnreachedCallers(wrong func(netip.Addr) string) *unreachedCallers {
+func newUnreachedCallers(wrong func(netip.Addr) fabric.Fault) *unreachedCallers {
 	return &unreachedCallers{since: map[netip.Addr]time.Time{}, said: map[netip.Addr]bool{},
 		stuck: map[netip.Addr]map[netip.AddrPort]bool{}, wrong: wrong}
 }
@@ -46,7 +46,7 @@ func newUnreachedCallers(wrong func(netip.Addr) string) *unreachedCallers {
 func (c *unreachedCallers) look(now time.Time, half []netip.Addr, unheard []scene.Socket,
 	open []netip.AddrPort) []string {
 	var out []string
-	say := func(a netip.Addr, text func(why string) string) {
+	say := func(a netip.Addr, text func(fabric.Fault) string) {
 		if !c.said[a] && len(c.said) < maxNotes {
 			c.said[a] = true
 			out = append(out, text(c.wrong(a)))
@@ -64,7 +64,7 @@ func (c *unreachedCallers) look(now time.Time, half []netip.Addr, unheard []scen
 			since[a] = c.since[a]
 		}
 		if now.Sub(since[a]) >= halfAfter {
-			say(a, func(why string) string { return halfOpen(a, why) })
+			say(a, func(f fabric.Fault) string { return halfOpen(a, f) })
 		}
 	}
 	c.since = since
@@ -76,7 +76,7 @@ func (c *unreachedCallers) look(now time.Time, half []netip.Addr, unheard []scen
 			c.stuck[a] = endsOf(a, unheard, open)
 		case ends != nil && !ends[unmapped(k.Remote)]:
 			// It has connected again, which takes short packets only, and the same has happened to it.
-			say(a, func(why string) string { return unheardBy(a, k, why) })
+			say(a, func(f fabric.Fault) string { return unheardBy(a, k, f) })
 		}
 	}
 	return out
@@ -99,10 +99,10 @@ func endsOf(a netip.Addr, unheard []scene.Socket, open []netip.AddrPort) map[net
 func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
 // halfOpen says why a node that calls the store may not get its answer.
-func halfOpen(a netip.Addr, why string) string {
+func halfOpen(a netip.Addr, f fabric.Fault) string {
 	text := fmt.Sprintf("%s calls the store here, and does not acknowledge this node's answer: ", a)
-	if why != "" {
-		return text + why
+	if f.Why != "" {
+		return text + f.Why + "\n" + f.Here()
 	}
 	return text + fmt.Sprintf("packets from here to it are dropped, lost or go elsewhere\n"+
 		"ip route get %s; ip neigh show %s   # here: is it the way there\n"+
@@ -110,14 +110,22 @@ func halfOpen(a netip.Addr, why string) string {
 }
 
 // unheardBy says why a node may not get the store's longer answers.
-func unheardBy(a netip.Addr, k scene.Socket, why string) string {
-	if why != "" {
-		return fmt.Sprintf("%s does not acknowledge the answers of the store here: %s", a, why)
+func unheardBy(a netip.Addr, k scene.Socket, f fabric.Fault) string {
+	if f.Why != "" {
+		return fmt.Sprintf("%s does not acknowledge the answers of the store here: %s\n%s", a, f.Why, f.Here())
 	}
 	return fmt.Sprintf("the store's answers to %s do not arrive, although it connects again each time. %d bytes were "+
 		"sent %d times without an acknowledgement. A firewall or tunnel drops packets of that length, or most are lost\n"+
 		"ping -M do -s %d %s   # here; then with other sizes", a, k.SendQ, int(k.Info.Backoff)+1,
 		max(56, min(int(k.SendQ), 1200)), a)
+}
+
+// wrongWay returns why packets of this node may not get to an address.
+func wrongWay(a netip.Addr) fabric.Fault {
+	if f := fabric.Misdirected(a); f.Why != "" {
+		return f
+	}
+	return fabric.DetourTo(netip.Addr{}, netip.AddrPortFrom(a, 0)).Fault
 }
 
 // sayCallers prints what unreachedCallers finds; nil where this node does not host the store.
@@ -126,7 +134,7 @@ func (s *Start) sayCallers() func(now time.Time) {
 		return nil
 	}
 	port := int(s.store.Serve[0].Port())
-	c := newUnreachedCallers(fabric.Misdirected)
+	c := newUnreachedCallers(wrongWay)
 	return func(now time.Time) {
 		procfs := os.DirFS("/proc")
 		half, unheard := process.HalfOpen(procfs, port), scene.Unheard(uint16(port))

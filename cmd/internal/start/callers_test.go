@@ -7,17 +7,19 @@ import (
 	"time"
 
 	"launch/diagnose/scene"
+	"launch/fabric"
 	"launch/internal/sidechannel"
 )
 
 func TestNodesThatDoNotHearTheStoreAreNamed(t *testing.T) {
 	a := netip.MustParseAddr("10.0.0.7")
+	entry := fabric.Fault{Why: "a permanent entry"}
 	k := scene.Socket{SendQ: 844, Info: &scene.Info{Backoff: 4}}
 	for _, tt := range []struct{ got, want string }{
-		{halfOpen(a, "a permanent entry"), "10.0.0.7 calls the store here, and does not acknowledge this node's answer: a"},
-		{halfOpen(a, ""), "ip neigh show 10.0.0.7   # here"},
-		{unheardBy(a, k, ""), "844 bytes were sent 5 times without an acknowledgement"},
-		{unheardBy(a, k, "a permanent entry"), "10.0.0.7 does not acknowledge the answers of the store here: a perm"},
+		{halfOpen(a, entry), "10.0.0.7 calls the store here, and does not acknowledge this node's answer: a"},
+		{halfOpen(a, fabric.Fault{}), "ip neigh show 10.0.0.7   # here"},
+		{unheardBy(a, k, fabric.Fault{}), "844 bytes were sent 5 times without an acknowledgement"},
+		{unheardBy(a, k, entry), "10.0.0.7 does not acknowledge the answers of the store here: a perm"},
 	} {
 		if !strings.Contains(tt.got, tt.want) {
 			t.Errorf("got %q, want %q", tt.got, tt.want)
@@ -61,7 +63,7 @@ func TestNodesThatDoNotHearTheStoreAreFound(t *testing.T) {
 		{"two, one after the other", []seen{{unheard: stuck(1), open: []netip.AddrPort{end(1), end(2)}},
 			{unheard: stuck(1, 2)}}, 0},
 	} {
-		c := newUnreachedCallers(func(netip.Addr) string { return "" })
+		c := newUnreachedCallers(func(netip.Addr) fabric.Fault { return fabric.Fault{} })
 		now, said := time.Now(), 0
 		for _, l := range tt.looks {
 			said += len(c.look(now, l.half, l.unheard, l.open))
@@ -71,7 +73,7 @@ func TestNodesThatDoNotHearTheStoreAreFound(t *testing.T) {
 			t.Errorf("%s: said %d times, want %d", tt.name, said, tt.want)
 		}
 	}
-	c := newUnreachedCallers(func(netip.Addr) string { return "" })
+	c := newUnreachedCallers(func(netip.Addr) fabric.Fault { return fabric.Fault{} })
 	said, now := 0, time.Now()
 	for range 30 {
 		said += len(c.look(now, many[:2], nil, nil))

@@ -43,9 +43,15 @@ func (s *Start) decide(ctx context.Context) error {
 		round = checkRound
 	}
 	post := s.post(checking)
+	proc := fabric.Live().Proc
+	dropped := fabric.ReverseDrops(proc)
 	var err error
 	if post.Calls, post.Names, post.Rails, err = s.call(ctx); err != nil {
 		return err
+	}
+	post.Deaf = fabric.DeafTo(proc, dropped)
+	if at := s.onlyStore(); at.IsValid() && !s.Job.Addr.Set {
+		post.Odd = fabric.DetourTo(netip.Addr{}, at).Fault
 	}
 	mine, err := json.Marshal(post)
 	if err != nil {
@@ -80,7 +86,8 @@ func (s *Start) reached(d peers.Decision) {
 func (s *Start) post(checking bool) peers.Post {
 	w := s.World
 	p := peers.Post{
-		Rank: w.Rank, Name: w.Self.Name(), ID: w.Self.ID, NProc: s.Job.NProc.V, Version: s.Version, Form: peers.Form,
+		Rank: w.Rank, Name: w.Self.Name(), Addr: w.Self.Addr, ID: w.Self.ID, NProc: s.Job.NProc.V, Form: peers.Form,
+		Version: s.Version,
 		Command: commandOf(s.Job.Line.Argv[s.Job.Line.Rest:], s.Job.Line), Script: scriptOf(s.Job.Line),
 		Bare: commandOf(withoutFolder(s.Job.Line), s.Job.Line), Listens: s.listens(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
@@ -145,7 +152,7 @@ func (s *Start) callOnce(ctx context.Context) ([]calls.Call, calls.Found, []call
 			return nil, calls.Found{}, nil, err
 		}
 	}
-	c.Store = s.onlyStore()
+	c.Store, c.Detour = s.onlyStore(), fabric.DetourTo
 	made, names, err := c.Make(ctx, *s.World, partners)
 	return made, names, c.Rails.Paths(), err
 }

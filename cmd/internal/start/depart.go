@@ -18,7 +18,6 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/process"
-	"launch/preflight"
 	"launch/rendezvous"
 )
 
@@ -51,9 +50,9 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 		more, _ := systemResolver(ctx, host)
 		addrs = append(addrs, more...)
 	}
-	if why := fabric.Stuck(addrs); why != "" {
+	if f := fabric.Stuck(addrs); f.Why != "" {
 		return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s",
-			strings.Join(s.store.Endpoints, ", "), why).Do(preflight.FixStuck)
+			strings.Join(s.store.Endpoints, ", "), f.Why).Do("%s", f.Here())
 	}
 	return err
 }

@@ -12,7 +12,6 @@ import (
 
 	"launch/fabric"
 	"launch/internal/job"
-	"launch/preflight"
 	"launch/rendezvous"
 )
 
@@ -32,9 +31,9 @@ func Unreached(ctx context.Context, err error, at job.Store) error {
 	if a, err := netip.ParseAddr(at.Host); err == nil {
 		addrs, unnamed = []netip.Addr{a}, nil
 	}
-	if why := fabric.Stuck(addrs); why != "" {
-		f.What += "; the reason is on this node: " + why
-		return (&f).Do("%s\n%s", preflight.FixStuck, WithoutStore)
+	if stuck := fabric.Stuck(addrs); stuck.Why != "" {
+		f.What += "; the reason is on this node: " + stuck.Why
+		return (&f).Do("%s\n%s", stuck.Here(), WithoutStore)
 	}
 	var c net.Conn
 	if c, err = (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(at.Host, strconv.Itoa(at.Port))); err == nil {

@@ -1,0 +1,132 @@
+package fabric
+
+import (
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// ReverseDrops returns how many packets this network namespace has dropped because the way back to their sender leaves
+// by another interface (IPReversePathFilter of /proc/net/netstat; sysctl rp_filter). It does not count ARP.
+func ReverseDrops(proc fs.FS) (n uint64) {
+	text, _ := fs.ReadFile(proc, "self/net/netstat")
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if f := strings.Fields(line); len(f) > 0 && f[0] == "TcpExt:" {
+			if i := slices.Index(names, "IPReversePathFilter"); i > 0 && i < len(f) {
+				n, _ = strconv.ParseUint(f[i], 10, 64)
+				return n
+			}
+			names = f
+		}
+	}
+	return 0
+}
+
+// strictInterfaces returns the interfaces that take an IPv4 packet only where the way back to its sender leaves by
+// them: the larger value of rp_filter, of all and of the interface, is 1 (Documentation/networking/ip-sysctl.rst).
+func strictInterfaces(proc fs.FS) (out []string) {
+	const conf = "sys/net/ipv4/conf"
+	value := func(name string) int {
+		text, _ := fs.ReadFile(proc, path.Join(conf, name, "rp_filter"))
+		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return n
+	}
+	all := value("all")
+	entries, _ := fs.ReadDir(proc, conf)
+	for _, e := range entries {
+		if n := e.Name(); n != "all" && n != "default" && n != "lo" && max(all, value(n)) == 1 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// strictSource returns the interface that has an address, if it takes packets only from its own way; "": it takes all.
+func strictSource(a netip.Addr) string {
+	if i := carrier(a); a.Unmap().Is4() && slices.Contains(strictInterfaces(os.DirFS("/proc")), i) {
+		return i
+	}
+	return ""
+}
+
+// Deaf is why this node does not take packets that arrive: the way back to their sender leaves by another interface,
+// and the one at which they arrive takes packets only from its own way (strict rp_filter).
+type Deaf struct {
+	Fault
+	From netip.Prefix `json:"from,omitzero"` // the senders; zero: not known
+}
+
+// Hears reports whether this node takes packets of a sender, as far as d shows it.
+func (d Deaf) Hears(a netip.Addr) bool {
+	return d.Why == "" || d.From.IsValid() && !d.From.Contains(a.Unmap())
+}
+
+// fewDrops is the number of dropped packets from which a call is among them: it sends its first packet four times.
+const fewDrops = 3
+
+// DeafTo returns which packets this node does not take: those of neighbours to which its routing table main has a way
+// by another interface, or those that were dropped since an earlier ReverseDrops.
+func DeafTo(proc fs.FS, before uint64) Deaf {
+	strict := strictInterfaces(proc)
+	if len(strict) > 0 {
+		routes, _ := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN},
+			netlink.RT_FILTER_TABLE)
+		all, _ := net.Interfaces()
+		if d := deafTo(routes, all, strict); d.Why != "" {
+			return d
+		}
+	}
+	n := ReverseDrops(proc)
+	if n < before+fewDrops {
+		return Deaf{}
+	}
+	show := "nstat -az TcpExtIPReversePathFilter; sysctl net.ipv4.conf.all.log_martians=1; dmesg   # shows their senders"
+	return Deaf{Fault: Fault{
+		Why: fmt.Sprintf("this node has dropped %d packets, since the way back to their sender leaves by another interface "+
+			"(rp_filter)", n-before),
+		Do: show + "\n" + loosen(strict...),
+	}}
+}
+
+// deafTo finds a network that is a part of an interface's, and to which the way leaves by a router on another one.
+func deafTo(routes []netlink.Route, all []net.Interface, strict []string) Deaf {
+	name := map[int]net.Interface{}
+	for _, i := range all {
+		name[i.Index] = i
+	}
+	for _, r := range routes {
+		p, ok := prefix(r.Dst)
+		out := name[r.LinkIndex]
+		if !ok || r.Gw == nil || r.Type != unix.RTN_UNICAST || out.Flags&net.FlagUp == 0 {
+			continue // without a router it is the way to a container or guest here
+		}
+		for _, d := range neighbours(routes, all, p.Addr()) {
+			if d.network.Bits() < p.Bits() && d.iface != out.Name && slices.Contains(strict, d.iface) {
+				return Deaf{From: p, Fault: Fault{
+					Why: fmt.Sprintf("%s of this node drops what arrives from %s, a part of its network %s: the way back leaves by "+
+						"%s, and rp_filter is strict", d.iface, short(p), d.network, out.Name),
+					Do: fmt.Sprintf("ip route del %s via %s\nor, if that way is meant: %s", p, r.Gw, loosen(d.iface)),
+				}}
+			}
+		}
+	}
+	return Deaf{}
+}
+
+// short returns a network, or its only address.
+func short(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
+}
