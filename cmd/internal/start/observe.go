@@ -30,6 +30,8 @@ type observer struct {
 	apart  func()
 	// callers, if set, prints which nodes call the store here in vain.
 	callers func(now time.Time)
+	// deaf, if set, prints what this node drops of what others send.
+	deaf func(now time.Time)
 
 	mu      sync.Mutex
 	latest  string           // the last event
@@ -74,8 +76,10 @@ func (o *observer) begin(began time.Time) (end func()) {
 					})
 				default:
 				}
-				if o.callers != nil {
-					o.callers(now)
+				for _, say := range []func(time.Time){o.callers, o.deaf} {
+					if say != nil {
+						say(now)
+					}
 				}
 				if now.After(lonely) {
 					o.sayAlone()
