@@ -83,7 +83,9 @@ type Input struct {
 	Env func(name string) (string, bool) // os.LookupEnv
 	// LookPath searches as execvp(3) does. fs.ErrPermission: found, but not executable.
 	LookPath func(name string) (string, error)
-	Exists   func(path string) bool // reports whether a device node exists
+	// PassedOver returns why an earlier folder of PATH that has the program does not count (handoff.PassedOver).
+	PassedOver func(name string) error
+	Exists     func(path string) bool // reports whether a device node exists
 	// Servers returns the reply of each server of resolv.conf, in their order. It asks once for each name.
 	Servers func(ctx context.Context, host string) []dns.Said
 	Reverse func(ctx context.Context, a netip.Addr) []dns.Answer    // the names of an address, by server

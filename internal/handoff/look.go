@@ -30,16 +30,33 @@ const defaultPath = "/bin:/usr/bin"
 // the first executable of that name in the PATH of env. The path is relative if PATH is.
 //
 // It also reads the start of the file, so that a node whose command cannot start fails before the
-// other nodes wait for it. Errors wrap ErrNotFound or ErrNotExecutable.
+// other nodes wait for it. Errors wrap ErrNotFound or ErrNotExecutable, and an *fs.PathError where a file or folder is
+// the reason: with the Op OpEnter for a folder that this user may not enter.
 func LookPath(name string, env []string) (string, error) {
+	path, _, err := search(name, env)
+	return path, err
+}
+
+// PassedOver returns why an earlier folder of PATH does not decide what LookPath returns, although the program is in
+// it: the link there leads where this user may not enter. It is nil where there is no such folder.
+func PassedOver(name string, env []string) error {
+	_, passed, _ := search(name, env)
+	return passed
+}
+
+// OpEnter is the Op of an *fs.PathError about a folder that this user may not enter.
+const OpEnter = "enter"
+
+// search is LookPath, and PassedOver.
+func search(name string, env []string) (found string, passed, err error) {
 	if name == "" {
-		return "", fmt.Errorf("empty command name: %w", ErrNotFound)
+		return "", nil, fmt.Errorf("empty command name: %w", ErrNotFound)
 	}
 	if strings.Contains(name, "/") {
 		if err := runnable(name); err != nil {
-			return "", err
+			return "", nil, err
 		}
-		return name, nil
+		return name, nil, nil
 	}
 	path, set := defaultPath, false
 	for _, kv := range env {
@@ -47,42 +64,68 @@ func LookPath(name string, env []string) (string, error) {
 			path, set = v, true
 		}
 	}
-	var denied error
+	var denied, barred error
 	for _, d := range filepath.SplitList(path) {
 		if d == "" {
 			d = "." // POSIX: an empty element is the working directory
 		}
 		file := d + "/" + name
-		if _, err := os.Stat(file); err != nil {
-			continue // it does not exist, or its directory is not accessible
+		if _, err := os.Stat(file); err != nil { // it does not exist, or a folder on the way to it is not accessible
+			if at := Barred(file); at != "" && errors.Is(err, fs.ErrPermission) {
+				barred = cmp.Or(barred, enter(at, ErrNotFound, "%q may be in %s, which leads through %s", name, d, at))
+				if _, err := os.Lstat(file); err == nil {
+					passed = cmp.Or(passed, enter(at, ErrNotExecutable, "%q leads through %s", file, at))
+				}
+			}
+			continue
 		}
 		err := runnable(file)
 		if err == nil {
-			return file, nil
+			return file, passed, nil
 		}
-		if _, chosen := errors.AsType[*contentError](err); chosen {
-			return "", err // a shell would run this file and no other
+		if e, is := errors.AsType[*unfitError](err); is && e.content {
+			return "", passed, err // a shell would run this file and no other
 		}
 		denied = cmp.Or(denied, err)
 	}
-	if denied != nil {
-		return "", denied
+	if err := cmp.Or(denied, passed, barred); err != nil {
+		return "", passed, err
 	}
 	from := "PATH"
 	if !set {
 		from = "default path, PATH is not set"
 	}
-	return "", fmt.Errorf("%q is in no directory of %s (looked in %s): %w",
+	return "", nil, fmt.Errorf("%q is in no directory of %s (looked in %s): %w",
 		name, from, strings.ReplaceAll(path, ":", ", "), ErrNotFound)
 }
 
-// contentError: the user may execute a file, but its content cannot run.
-type contentError struct{ path, why string }
-
-func (e *contentError) Error() string {
-	return fmt.Sprintf("%q %s: %v", e.path, e.why, ErrNotExecutable)
+// unfitError: a file or a folder is why a command does not run.
+type unfitError struct {
+	text    string
+	kind    error // ErrNotFound or ErrNotExecutable
+	at      *fs.PathError
+	content bool // the user may execute the file, but its content cannot run
 }
-func (e *contentError) Unwrap() error { return ErrNotExecutable }
+
+func (e *unfitError) Error() string   { return fmt.Sprintf("%s: %v", e.text, e.kind) }
+func (e *unfitError) Unwrap() []error { return []error{e.kind, e.at} }
+
+// enter returns the error about a folder that this user may not enter.
+func enter(folder string, kind error, format string, args ...any) error {
+	return &unfitError{text: fmt.Sprintf(format, args...) + ", and this user may not enter that folder", kind: kind,
+		at: notEntered(folder)}
+}
+
+// notEntered is no fs.ErrPermission: a program that is not found is not one that may not be executed.
+func notEntered(folder string) *fs.PathError {
+	return &fs.PathError{Op: OpEnter, Path: folder, Err: errors.New("this user may not")}
+}
+
+// unfitFile returns the error about a file that does not run.
+func unfitFile(path, format string, args ...any) *unfitError {
+	return &unfitError{text: fmt.Sprintf(format, args...), kind: ErrNotExecutable,
+		at: &fs.PathError{Op: "execute", Path: path, Err: fs.ErrPermission}}
+}
 
 // runnable returns nil if the kernel would run the file path.
 func runnable(path string) error {
@@ -91,39 +134,47 @@ func runnable(path string) error {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return fmt.Errorf("%q does not exist: %w", path, ErrNotFound)
 	case err != nil:
-		return fmt.Errorf("%q cannot be inspected (%v): %w", path, err, ErrNotExecutable)
+		if at := Barred(path); at != "" {
+			return enter(at, ErrNotExecutable, "the way to %q leads through %s", path, at)
+		}
+		return unfitFile(path, "%q cannot be inspected (%v)", path, err)
 	case info.IsDir():
-		return fmt.Errorf("%q is a directory: %w", path, ErrNotExecutable)
+		return unfitFile(path, "%q is a directory", path)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%q is not a regular file (%s): %w", path, info.Mode().Type(), ErrNotExecutable)
+		return unfitFile(path, "%q is not a regular file (%s)", path, info.Mode().Type())
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.X_OK, unix.AT_EACCESS); err != nil {
 		var st unix.Statfs_t
 		if unix.Statfs(path, &st) == nil && st.Flags&unix.ST_NOEXEC != 0 {
-			return fmt.Errorf("%q is on a file system that is mounted noexec (findmnt -T %[1]s): %w", path, ErrNotExecutable)
+			return unfitFile(path, "%q is on a file system that is mounted noexec (findmnt -T %[1]s)", path)
 		}
-		return fmt.Errorf("%q has mode %s and may not be executed here (%v): %w",
-			path, info.Mode(), err, ErrNotExecutable)
+		return unfitFile(path, "%q has mode %s and may not be executed here (%v)", path, info.Mode(), err)
 	}
-	if why := unfit(path); why != "" {
-		return &contentError{path, why}
+	why, at := unfit(path)
+	if why == "" {
+		return nil
 	}
-	return nil
+	e := unfitFile(path, "%q %s", path, why)
+	if e.content = true; at != nil {
+		e.at = at
+	}
+	return e
 }
 
 // unfit returns why the kernel and then a shell would refuse the content of an executable file. It
-// returns "" if the file cannot be read: execute permission is enough to run a program.
-func unfit(file string) string {
+// returns "" if the file cannot be read: execute permission is enough to run a program. at is another file or folder
+// that is the reason.
+func unfit(file string) (why string, at *fs.PathError) {
 	head := readHead(file)
 	switch {
 	case bytes.HasPrefix(head, []byte("#!")):
 		return badInterpreter(head)
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return badELF(file)
+		return badELF(file), nil
 	case !isText(head):
-		return "is neither a program nor a script (exec format error)"
+		return "is neither a program nor a script (exec format error)", nil
 	}
-	return ""
+	return "", nil
 }
 
 // readHead returns the start of a file, as much as the kernel reads (BINPRM_BUF_SIZE).
@@ -150,22 +201,33 @@ func isScript(file string) bool {
 	return !bytes.HasPrefix(head, []byte(elf.ELFMAG)) && isText(head)
 }
 
-func badInterpreter(head []byte) string {
+// badInterpreter returns why the interpreter of a script's first line does not run.
+func badInterpreter(head []byte) (why string, at *fs.PathError) {
 	line, _, _ := strings.Cut(string(head[2:]), "\n")
 	interp, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
 	interp, _, _ = strings.Cut(interp, "\t")
 	if interp == "" {
-		return "" // the kernel refuses it, a shell then runs it
+		return "", nil // the kernel refuses it, a shell then runs it
 	}
+	needs := fmt.Sprintf("needs the interpreter %q", interp)
 	_, err := os.Stat(interp)
-	switch {
-	case err == nil:
-		return ""
-	case strings.HasSuffix(interp, "\r"):
-		return fmt.Sprintf("needs the interpreter %q, whose name ends in a carriage return: "+
-			"the file has Windows line endings", interp)
+	folder := ""
+	if errors.Is(err, fs.ErrPermission) {
+		folder = Barred(interp)
 	}
-	return fmt.Sprintf("needs the interpreter %q: %v", interp, errors.Unwrap(err))
+	switch {
+	case err == nil && unix.Faccessat(unix.AT_FDCWD, interp, unix.X_OK, unix.AT_EACCESS) == unix.EACCES:
+		return needs + ", which this user may not execute",
+			&fs.PathError{Op: "execute", Path: interp, Err: fs.ErrPermission}
+	case err == nil:
+		return "", nil
+	case strings.HasSuffix(interp, "\r"):
+		return needs + ", whose name ends in a carriage return: the file has Windows line endings", nil
+	case folder != "":
+		return fmt.Sprintf("%s, the way to that leads through %s, and this user may not enter that folder", needs, folder),
+			notEntered(folder)
+	}
+	return fmt.Sprintf("%s: %v", needs, errors.Unwrap(err)), nil
 }
 
 // badELF returns why a program cannot run: it is for another machine, or its

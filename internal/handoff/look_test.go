@@ -149,7 +149,7 @@ func FuzzUnfit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		file := filepath.Join(t.TempDir(), "f")
 		write(t, file, string(content), 0o755)
-		why := unfit(file)
+		why, _ := unfit(file)
 		if strings.HasPrefix(string(content), "#!/bin/sh\n") && why != "" {
 			t.Errorf("a shell script is unfit: it %s", why)
 		}

@@ -79,12 +79,44 @@ func commandFound(_ context.Context, in preflight.Input) finding.Finding {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return silent(in, "looking for "+name+" in PATH", err)
 	case err != nil:
-		return stops(in, finding.Failf("%s is not found on this node", name)).
-			See("look up "+name, "%v", err).Do("%s", notInPath(in, name))
+		f := stops(in, finding.Failf("%s is not found on this node", name)).See("look up "+name, "%v", err)
+		if folder := barred(err); folder != "" {
+			f.What += fmt.Sprintf(", as far as this user may look: it may not enter %s", folder)
+			return f.Do("%s\n%s", mayEnter(folder), notInPath(in, name))
+		}
+		return f.Do("%s", notInPath(in, name))
+	case passed(in, name) != "":
+		return finding.Warnf("%s is %s, and not the first one in PATH, since this user may not enter %s", name, path,
+			passed(in, name)).
+			See("look up "+name, "%v", in.PassedOver(name)).
+			Breaking("another program of that name runs than the environment has, perhaps without torch").
+			Do("%s", mayEnter(passed(in, name)))
 	case path == name:
 		return finding.Passf("%s", path)
 	}
 	return finding.Passf("%s is %s", name, path)
+}
+
+// barred returns the folder that this user may not enter, where an error is about one.
+func barred(err error) string {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && e.Op == "enter" {
+		return e.Path
+	}
+	return ""
+}
+
+// passed returns the folder because of which an earlier program in PATH does not count; "": none does not.
+func passed(in preflight.Input, name string) string {
+	if in.PassedOver == nil {
+		return ""
+	}
+	return barred(in.PassedOver(name))
+}
+
+// mayEnter says how a user may enter a folder, or need not.
+func mayEnter(folder string) string {
+	return fmt.Sprintf("setfacl -m u:%d:x %s   # or chmod o+x: lets this user enter it, and list nothing\n"+
+		"or make the environment with a Python that this user may run: python3 -m venv --help", os.Geteuid(), folder)
 }
 
 // notInPath says what to type for a program that is in no directory of PATH.
@@ -124,6 +156,9 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 		if filepath.IsAbs(path) {
 			f = f.Do("ls -l %s   # copy it to this node, or mount its file system", path)
 		}
+	case barred(err) != "":
+		f = finding.Failf("%s cannot be read: this user may not enter %s, a folder on the way to it", path, barred(err)).
+			Do("setfacl -m u:%d:x %s   # or chmod o+x: lets this user enter it, and list nothing", os.Geteuid(), barred(err))
 	case errors.Is(err, fs.ErrPermission):
 		f = finding.Failf("%s cannot be read by this user", path).Do("ls -ld %s   # and the directories above it", path)
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -183,6 +218,10 @@ func commandExecutable(_ context.Context, in preflight.Input) finding.Finding {
 // notExecutable returns a finding about a file that this user cannot execute, with the
 // reason as far as its mode shows it. The error may name the file.
 func notExecutable(in preflight.Input, name string, err error) finding.Finding {
+	if folder := barred(err); folder != "" {
+		return finding.Failf("%s cannot be executed: it or its interpreter is below %s, and this user may not enter that "+
+			"folder", name, folder).Do("%s", mayEnter(folder))
+	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		name = e.Path
 	}
@@ -197,7 +236,7 @@ func notExecutable(in preflight.Input, name string, err error) finding.Finding {
 		return finding.Failf("%s exists, but cannot be executed", name).Do("ls -l %s; file %s", name, name)
 	}
 	return finding.Failf("%s exists, but this user may not execute it", name).
-		Do("chmod +x %s, or put its interpreter before it", name)
+		Do("chmod a+x %s   # or put its interpreter before it", name)
 }
 
 // stops adds what the job loses where a node cannot start its command.

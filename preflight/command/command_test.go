@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"io/fs"
 	"os/exec"
 	"strings"
@@ -146,4 +147,30 @@ func TestACommandOfThisFolderIsNamed(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+}
+
+// The folder that a user may not enter is named, and not the mode of the program.
+func TestAFolderThatThisUserMayNotEnter(t *testing.T) {
+	closed := &fs.PathError{Op: "enter", Path: "/root", Err: errors.New("this user may not")}
+	in := checktest.Four()
+	wants := func(id, want string, fix bool) {
+		t.Helper()
+		got := checktest.Verdict(t, Checks(), id, in)
+		checktest.Wants(t, got, want)
+		if strings.Contains(got.Fix, "setfacl -m u:") != fix || fix && strings.Contains(got.Fix, "chmod a+x") {
+			t.Errorf("%s: fix %q", id, got.Fix)
+		}
+	}
+	in.LookPath = func(string) (string, error) { return "", errors.Join(fs.ErrPermission, closed) }
+	wants("command.executable", "fail below /root, and this user may not enter that folder", true)
+	in.LookPath = func(string) (string, error) { return "", closed }
+	wants("command.found", "fail is not found on this node, as far as this user may look: it may not enter /root", true)
+	in.LookPath = func(string) (string, error) { return "/usr/bin/torchrun", nil }
+	in.PassedOver = func(string) error { return closed }
+	wants("command.found", "warn torchrun is /usr/bin/torchrun, and not the first one in PATH", true)
+	in.PassedOver = func(string) error { return nil }
+	wants("command.found", "ok torchrun is /usr/bin/torchrun", false)
+	in.Stat = func(string) (fs.FileMode, error) { return 0, closed }
+	in.Job.Line.Argv, in.Job.Line.Script = []string{"torchrun", "/root/train.py"}, 1
+	wants("command.script", "fail cannot be read: this user may not enter /root", true)
 }

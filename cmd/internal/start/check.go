@@ -117,6 +117,7 @@ func (s *Start) checkInput() preflight.Input {
 	}
 	if s.Machine == nil { // a recorded node has other files
 		in.LookPath, in.Stat, in.Disks = searchPath, readable, fabric.RememberDisks()
+		in.PassedOver = passedOver
 		in.Exists = func(path string) bool { _, err := os.Stat(path); return err == nil }
 		in.Dir, _ = os.Getwd()
 	}
@@ -172,8 +173,16 @@ func searchPath(name string) (string, error) {
 	return path, err
 }
 
+// passedOver returns why a program in an earlier folder of PATH is not the one that is run.
+func passedOver(name string) error {
+	err, _ := answered(func() (error, error) { return handoff.PassedOver(name, handoff.Environ()), nil })
+	return err
+}
+
 // denied makes an error fs.ErrPermission without changing its text.
 type denied struct{ error }
+
+func (d denied) Unwrap() error { return d.error }
 
 func (denied) Is(target error) bool { return target == fs.ErrPermission }
 
@@ -228,6 +237,9 @@ func readable(path string) (fs.FileMode, error) {
 func accessible(path string) (fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if err != nil {
+		if at := handoff.Barred(path); at != "" && errors.Is(err, fs.ErrPermission) {
+			err = &fs.PathError{Op: handoff.OpEnter, Path: at, Err: fs.ErrPermission}
+		}
 		return 0, err
 	}
 	if err := unix.Faccessat(unix.AT_FDCWD, path, unix.R_OK, unix.AT_EACCESS); err != nil {
