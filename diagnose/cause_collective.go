@@ -26,6 +26,15 @@ var collectiveCauses = []Cause{
 		Source:  "py-spy dump; torch's CollectiveFingerPrint; NCCL's RAS",
 	},
 	{
+		ID: "collective.crossed", depth: onTheSpot, Title: "Ranks wait for each other in send and recv",
+		Sign:    "All ranks wait, and nothing is retransmitted.",
+		For:     "the Python stacks of all ranks are in send or recv, and no data is on the way",
+		Against: "bytes move, or a rank is elsewhere",
+		Do: "of two ranks that exchange data, let one send first while the other receives (even ranks, odd ranks), or use " +
+			"batch_isend_irecv; compare the ranks and tags that they name",
+		Source: "py-spy dump; queues of the sockets",
+	},
+	{
 		ID: "rank.left", depth: waiting, Title: "A rank is not in the collective of the others",
 		Sign:    "All other ranks wait in a collective.",
 		For:     "its main thread is in other code, and does not move",

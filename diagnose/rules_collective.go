@@ -84,7 +84,7 @@ func (v *view) mismatch() []claim {
 			where[name] = line(m)
 		}
 	}
-	if len(calls) < 2 || v.busy() {
+	if len(calls) < 2 || v.busy() || inPairs(calls) {
 		return nil
 	}
 	var parts []string
@@ -99,6 +99,58 @@ func (v *view) mismatch() []claim {
 	}
 	c.Says = "ranks wait in different collectives: " + strings.Join(parts, ", ") + v.quietWords()
 	return []claim{c.of(ranks, v.nodesOf(ranks)...)}
+}
+
+// inPairs reports whether all calls are between two ranks, which differ by nature.
+func inPairs(calls map[string][]int) bool {
+	for name := range calls {
+		if name != "recv" && name != "send" {
+			return false
+		}
+	}
+	return true
+}
+
+// crossed finds ranks that wait for each other in send and recv: the stacks of all ranks of the job are in one of them,
+// and nothing is on the way. A send that had its recv would be over.
+func (v *view) crossed() []claim {
+	calls := map[string][]int{}
+	c := claimed("collective.crossed", verdict.Certain, "")
+	ranks := map[int]bool{}
+	for _, s := range v.seats {
+		m := mainStack(s.proc)
+		_, known := v.quiet(s.node)
+		if m == nil || s.rank < 0 || s.phase != collective || !known || v.onTheWay(s) {
+			return nil
+		}
+		name := collectiveOf(m)
+		if calls[name] == nil {
+			c = c.see("py-spy", name+" at "+line(m))
+		}
+		calls[name], ranks[s.rank] = append(calls[name], s.rank), true
+	}
+	if v.world < 2 || len(ranks) < v.world || !inPairs(calls) || v.busy() {
+		return nil
+	}
+	if len(calls["send"]) == 0 {
+		c.Says = "all ranks wait to receive (dist.recv), and no rank sends" + v.quietWords()
+		return []claim{c}
+	}
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(calls)) {
+		parts = append(parts, fmt.Sprintf("%s in dist.%s", rankWords(calls[name]), name))
+	}
+	c.Says = "all ranks wait in send or recv, and no send has its recv: " + strings.Join(parts, ", ") + v.quietWords()
+	return []claim{c}
+}
+
+// onTheWay reports whether data of a rank may be on its way: it waits in a connection to another rank, or NCCL may
+// carry it, which moves no bytes of sockets.
+func (v *view) onTheWay(s *seat) bool {
+	byNCCL := thread(s.proc, "pt_nccl_") && !s.proc.Still
+	return byNCCL || slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+		return k.PID == s.proc.PID && k.State == "established" && k.SendQ+k.RecvQ > 0 && !v.isStore(s.node, k)
+	})
 }
 
 // busy reports whether bytes have moved between ranks during the look, or NCCL has launched collectives.
@@ -213,6 +265,10 @@ func (v *view) idle() []claim {
 			return nil
 		}
 	}
-	return []claim{claimed("collective.idle", verdict.Possible, fmt.Sprintf("%s %s in a collective%s",
-		rankWords(ranks), verb(ranks, "waits", "wait"), v.quietWords()))}
+	c := claimed("collective.idle", verdict.Possible, fmt.Sprintf("%s %s in a collective%s",
+		rankWords(ranks), verb(ranks, "waits", "wait"), v.quietWords()))
+	if !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.rank >= 0 && mainStack(s.proc) == nil }) {
+		c = c.do("start again with TORCH_DISTRIBUTED_DEBUG=DETAIL: it compares the calls of the ranks, and their sizes")
+	}
+	return []claim{c}
 }

@@ -42,6 +42,9 @@ func laterKinds() []kind {
 	size := mismatch("mismatch-size", "other_size").with("--numel 1000000 --keep")
 	size.at, size.over, size.gloo = "", some, true
 	size.want.cause = "collective.idle|collective.mismatch|peer.ended|rank.failed"
+	ring := odd("ring", "ring", "collective.crossed").of("0,1,2,3", "0,1,2,3:odd", "").state("hung").
+		withArgs("--odd 0,1,2,3 --after ring")
+	ring.want.ranks, ring.want.stack = "", true
 	read := odd("storage-later", "read", "rank.storage").state("hung").onPath(shard).struck(stopStorage)
 	traced := left.named("traced-later").state("hung").struck(func(b *bed) { b.traces(b.pid(3)) })
 	traced.want.cause = "rank.traced"
@@ -52,7 +55,7 @@ func laterKinds() []kind {
 		left.always(), first, left.named("left-launch").by(launch), left.named("left-torch-1.13").aged(),
 		odd("lock-later", "lock", "rank.lock|rank.left"), read, traced, failed, key,
 		mismatch("mismatch", "barrier"), mismatch("mismatch-launch", "barrier").by(launch),
-		mismatch("mismatch-gather", "gather"), hold, size, subset,
+		mismatch("mismatch-gather", "gather"), hold, size, subset, ring,
 	}
 }
 

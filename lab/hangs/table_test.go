@@ -14,8 +14,8 @@ var causes = []string{
 	"node.missing", "node.ended", "node.duplicate", "nnodes.differ", "rdzv.ids-differ", "store.refused",
 	"store.dropped", "store.silent", "store.stopped", "store.foreign", "store.name", "address.loopback",
 	"address.unreachable", "mesh.dropped", "mesh.refused", "mesh.incomplete", "path.lost", "path.here", "path.stale",
-	"path.mtu", "collective.mismatch", "collective.idle", "group.subset", "peer.ended", "exit.barrier", "mpi.daemon",
-	"mpi.callback", "mpi.shell", "mpi.ssh-unreachable", "mpi.ssh-prompt",
+	"path.mtu", "collective.mismatch", "collective.crossed", "collective.idle", "group.subset", "peer.ended",
+	"exit.barrier", "mpi.daemon", "mpi.callback", "mpi.shell", "mpi.ssh-unreachable", "mpi.ssh-prompt",
 }
 
 func TestTheTablesCoverAllCauses(t *testing.T) {

@@ -198,6 +198,16 @@ def broadcast(path, numel):
     time.sleep(LONG)
 
 
+def ring(path, numel):
+    """Each rank receives from the one before it, and none sends first."""
+    import torch
+    import torch.distributed as dist
+
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.recv(torch.zeros(numel), (rank - 1) % size)
+    dist.send(torch.zeros(numel), (rank + 1) % size)
+
+
 def gather(path, numel):
     import torch
     import torch.distributed as dist
