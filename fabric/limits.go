@@ -7,6 +7,7 @@ import (
 	"iter"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -114,6 +115,7 @@ func cgroup(proc, sys fs.FS) Cgroup {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	var c Cgroup
 	c.Memory, _ = memory(sys, groups)
+	c.Stalls = stalls(sys, groups)
 	c.CPUs = cpus(sys, groups)
 	if at, v2 := groups[""]; v2 {
 		c.Pids, c.PidsUsed = lowest(sys, "fs/cgroup", at, "pids.max", "pids.current")
@@ -173,6 +175,20 @@ func memory(sys fs.FS, groups map[string]string) (limit, used int64) {
 		limit, used = lowest(sys, "fs/cgroup/memory", at, "memory.limit_in_bytes", "memory.usage_in_bytes")
 	}
 	return limit, used
+}
+
+// stalls reports whether a group of version 1 has a limit of memory and no OOM killer (memory.oom_control): a process
+// that needs more then waits in the kernel (Documentation/admin-guide/cgroup-v1/memory.rst, section 10).
+func stalls(sys fs.FS, groups map[string]string) bool {
+	at, v1 := groups["memory"]
+	if !v1 {
+		return false
+	}
+	return slices.ContainsFunc(groupsFrom("fs/cgroup/memory", at), func(dir string) bool {
+		n, err := strconv.ParseInt(strings.TrimSpace(readText(sys, path.Join(dir, "memory.limit_in_bytes"))), 10, 64)
+		return err == nil && n > 0 && n < unlimited &&
+			strings.Contains(readText(sys, path.Join(dir, "memory.oom_control")), "oom_kill_disable 1\n")
+	})
 }
 
 // OOMKills returns how many processes the kernel has killed for lack of memory: of the control group of

@@ -83,6 +83,7 @@ func TestHostsFileIsSearchedForTheNamesThatCount(t *testing.T) {
 }
 
 func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
+	const noKill = "oom_kill_disable 1\nunder_oom 0\noom_kill 0\n"
 	for _, tt := range []struct {
 		name  string
 		at    string
@@ -105,6 +106,16 @@ func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
 			Cgroup{Memory: 2 << 30, Pids: 100, PidsUsed: 7, CPUs: 0.01}},
 		{"version 1, none", "4:memory:/\n", map[string]string{
 			"fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, Cgroup{}},
+		{"version 1, without an OOM killer", "4:memory:/job/step\n", map[string]string{
+			"fs/cgroup/memory/job/memory.limit_in_bytes": "2147483648\n", "fs/cgroup/memory/job/memory.oom_control": noKill},
+			Cgroup{Memory: 2 << 30, Stalls: true}},
+		{"version 1, without an OOM killer and without a limit", "4:memory:/job\n", map[string]string{
+			"fs/cgroup/memory/job/memory.limit_in_bytes": "9223372036854771712\n",
+			"fs/cgroup/memory/job/memory.oom_control":    noKill}, Cgroup{}},
+		{"version 1, with an OOM killer", "4:memory:/job\n", map[string]string{
+			"fs/cgroup/memory/job/memory.limit_in_bytes": "2147483648\n",
+			"fs/cgroup/memory/job/memory.oom_control":    "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n"},
+			Cgroup{Memory: 2 << 30}},
 		{"nothing", "", nil, Cgroup{}},
 	} {
 		sys := fstest.MapFS{}

@@ -3,6 +3,7 @@ package faultbench
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -75,6 +76,9 @@ func systemFaults() []fault {
 		{name: "40 processes at most", runs: true, inject: group("pids", "pids.max", "40"), want: []string{"limits.pids"}},
 		{name: "300 MiB of memory", runs: true, inject: group("memory", "memory.limit_in_bytes", "314572800"),
 			want: []string{"limits.memory"}},
+		{name: "8 GiB of memory, without an OOM killer", ci: true, runs: true, inject: group("memory",
+			"memory.limit_in_bytes", "8589934592", "memory.oom_control", "1"),
+			want: []string{"warn limits.memory OOM killer is off"}},
 		{name: "a check of the user's fails", ci: true, inject: checks("echo not mounted; exit 1"),
 			want: []string{"user.fs-mounted"}},
 		{name: "a check of the user's hangs", runs: true, inject: checks("exec sleep 100"),
@@ -109,7 +113,7 @@ var otherLaunch = sync.OnceValues(func() (string, error) {
 
 // group puts the sick host's processes into a control group with a limit. It needs
 // a controller of version 1, which several hosts of one machine may share.
-func group(controller, file, limit string) func(*trial) {
+func group(controller string, files ...string) func(*trial) {
 	return func(tr *trial) {
 		dir := filepath.Join("/sys/fs/cgroup", controller,
 			filepath.Base(tr.t.TempDir())+strings.ReplaceAll(tr.t.Name(), "/", "-"))
@@ -117,8 +121,10 @@ func group(controller, file, limit string) func(*trial) {
 			tr.t.Skipf("needs control groups of version 1: %v", err)
 		}
 		tr.t.Cleanup(func() { removeGroup(tr.t, dir) })
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(limit), 0o644); err != nil {
-			tr.t.Fatal(err)
+		for pair := range slices.Chunk(files, 2) {
+			if err := os.WriteFile(filepath.Join(dir, pair[0]), []byte(pair[1]), 0o644); err != nil {
+				tr.t.Fatal(err)
+			}
 		}
 		tr.sick.Prepare = append(tr.sick.Prepare,
 			"mount -t tmpfs none /sys/fs/cgroup", "mkdir /sys/fs/cgroup/"+controller,

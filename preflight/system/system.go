@@ -100,6 +100,16 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 		return finding.Skipf("could not tell: the control group could not be read")
 	case limit == 0:
 		return finding.Passf("no limit")
+	case in.Node.System.Cgroup.Stalls:
+		return finding.Warnf("the control group grants %s, and its OOM killer is off", finding.Size(limit)).
+			See("memory.oom_control", "oom_kill_disable 1").
+			Breaking("at the limit nothing is killed: the processes of this node wait in the kernel, also launch, and the "+
+				"other nodes wait for them").
+			Do("%s", in.Remedy(map[preflight.Place]string{
+				preflight.InContainer: "docker run …   # without --oom-kill-disable",
+				preflight.InShell: "echo 0 > memory.oom_control   # as root, in the group's folder below /sys/fs/cgroup/memory: " +
+					"see /proc/self/cgroup",
+			}))
 	case limit >= need:
 		return finding.Passf("%s for %d of the job's processes", finding.Size(limit), ranks)
 	}

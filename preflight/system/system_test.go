@@ -65,6 +65,8 @@ func TestMemoryOfTheGroup(t *testing.T) {
 		{"enough", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30}}), "ok 64 GiB for 8"},
 		{"less than torch itself takes", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 1 << 30}}),
 			"warn the control group grants 1 GiB to all processes, 8 of the job need at least 2 GiB"},
+		{"no OOM killer", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30, Stalls: true}}),
+			"warn the control group grants 64 GiB, and its OOM killer is off"},
 		{"not known", checktest.Four(), "skip could not tell"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -133,6 +133,9 @@ func spawn(spec Spec) (*os.File, error) {
 	if spec.Narrow {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS=1", "GOTRACEBACK=none")
 	}
+	if spec.Stalls { // where a signal finds no memory for its frame, the kernel ends the process
+		cmd.Env = append(cmd.Env, "GODEBUG=asyncpreemptoff=1", "GOTRACEBACK=none")
+	}
 	cmd.ExtraFiles = []*os.File{self, theirs}
 	cmd.Stderr = os.Stderr
 	if _, err = handoff.Detach(cmd); err != nil {

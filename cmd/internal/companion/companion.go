@@ -35,6 +35,8 @@ type Spec struct {
 	Brief bool `json:"-"`
 	// Narrow says that there is room for few threads.
 	Narrow bool `json:"-"`
+	// Stalls says that at the limit of memory nothing is killed: a companion that finds no memory waits, too.
+	Stalls bool `json:"-"`
 	// Budget bounds the wait for the store to answer.
 	Budget time.Duration `json:"budget"`
 

@@ -157,7 +157,7 @@ func (s *Start) register(ctx context.Context) error {
 	spec := companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve: place.Serve, Brief: s.Subcommand == "check" && !s.benches(), // a bench needs all of a process
-		Narrow: s.Node.System.Cgroup.Narrow(),
+		Narrow: s.Node.System.Cgroup.Narrow(), Stalls: s.Node.System.Cgroup.Stalls,
 		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: s.listenAt(place), Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
 		About:    calls.About(s.Node, place.Addr),
