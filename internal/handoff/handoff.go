@@ -28,6 +28,8 @@ import (
 type State struct {
 	Known  bool   // false without cgo; then the rest is zero
 	Nofile uint64 // soft RLIMIT_NOFILE, descriptors; math.MaxUint64 is unlimited
+	// Forbidden: no program of this container may start a thread by clone3; launch does by an older call.
+	Forbidden bool
 
 	blocked, ignored signals
 	deathSignal      int // PR_GET_PDEATHSIG of the main thread; 0: none

@@ -7,8 +7,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,17 +175,44 @@ void launch_on_abort(const char *text, int status)
 	sigaction(SIGABRT, &act, NULL);
 }
 
+/* Has clone3 fail with ENOSYS in this process and all that it starts: of two filters that refuse a call, the later one
+ * says with which error (seccomp(2)). */
+static int without_clone3(void)
+{
+#ifdef SYS_clone3
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+#else
+	return 0;
+#endif
+}
+
 static void *nothing(void *none) { return none; }
 
-/* Ends the process with an error if no thread can be made at all. Docker before 20.10.10 forbids clone3 with EPERM,
- * and glibc since 2.34 tries another call only after ENOSYS. */
-static void any_thread(void)
+static int thread(void)
 {
 	pthread_t t;
-	switch (pthread_create(&t, NULL, nothing, NULL)) {
-	case 0:
+	int err = pthread_create(&t, NULL, nothing, NULL);
+	if (err == 0)
 		pthread_join(t, NULL);
-		return;
+	return err;
+}
+
+/* Ends the process with an error if no thread can be made at all. Docker before 20.10.10 forbids clone3 with EPERM,
+ * and glibc since 2.34 tries another call only after ENOSYS. With that launch runs, and can report to the other nodes
+ * why no other program does. */
+static void any_thread(void)
+{
+	int err = thread();
+	if (err == EPERM && without_clone3() && (err = thread()) == 0)
+		inherited.forbidden = 1;
+	switch (err) {
 	case EPERM:
 		ends("this container forbids new threads (clone3: operation not permitted), to every program of its image",
 		     "update the container runtime or its seccomp profile, or try: docker run --security-opt seccomp=unconfined");

@@ -9,7 +9,8 @@ struct launch_inherited {
 	uint64_t ignored;
 	uint64_t nofile_soft;
 	int death_signal;
-	int known; /* 1 when every field could be read */
+	int known; /* 1 when every field above could be read */
+	int forbidden; /* 1: programs here may start no thread, and launch may by another call alone */
 };
 
 struct launch_inherited launch_inherited(void);

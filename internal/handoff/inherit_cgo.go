@@ -17,10 +17,10 @@ const hasConstructor = true
 func Inherited() State {
 	in := C.launch_inherited()
 	if in.known == 0 {
-		return State{}
+		return State{Forbidden: in.forbidden != 0}
 	}
 	return State{
-		Known: true, Nofile: uint64(in.nofile_soft), blocked: signals(in.blocked),
+		Known: true, Forbidden: in.forbidden != 0, Nofile: uint64(in.nofile_soft), blocked: signals(in.blocked),
 		ignored: signals(in.ignored), deathSignal: int(in.death_signal),
 	}
 }

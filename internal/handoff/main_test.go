@@ -30,6 +30,7 @@ var roles = map[string]func() error{
 	"companion": companion,
 	"command":   command,
 	"record":    printRecord,
+	"forbidden": printForbidden,
 	"threads":   withoutThreads,
 	"notify":    notified,
 	"abort":     aborted,
@@ -72,7 +73,7 @@ func withoutThreads() error {
 		uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errno
 	}
-	return unix.Exec("/proc/self/exe", os.Args[:1], Merge(Environ(), []string{varChild + "=record"}, nil))
+	return unix.Exec("/proc/self/exe", os.Args[:1], Merge(Environ(), []string{varChild + "=forbidden"}, nil))
 }
 
 // as is a start of this binary in a role.
@@ -231,6 +232,17 @@ func command() error {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		fmt.Println(pid, err)
 	}
+	return nil
+}
+
+// printForbidden prints whether threads are forbidden, from a thread of the C library's.
+func printForbidden() error {
+	done := make(chan bool)
+	go func() {
+		runtime.LockOSThread()
+		done <- Inherited().Forbidden
+	}()
+	fmt.Println("forbidden:", <-done)
 	return nil
 }
 

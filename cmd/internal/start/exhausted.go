@@ -1,6 +1,7 @@
 package start
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/internal/exit"
+	"launch/internal/handoff"
 )
 
 // leastFiles is how many files launch and its companion open between them and the nodes of a small job: of 4 nodes with
@@ -26,6 +28,16 @@ func enoughFiles() error {
 		return nil
 	}
 	return exit.Errorf(exit.Unfit, "ulimit -n is %d files, and launch needs %d", r.Max, leastFiles).Do("%s", fixFiles)
+}
+
+// threads returns an error where no program may start a thread: the command would end, or hang.
+func (s *Start) threads(context.Context) error {
+	if !handoff.Inherited().Forbidden {
+		return nil
+	}
+	return exit.Errorf(exit.Unfit, "this container forbids new threads (clone3: operation not permitted), to every "+
+		"program of its image").Do("update the container runtime or its seccomp profile, or try: docker run --security-opt " +
+		"seccomp=unconfined")
 }
 
 // exhausted returns the error of a limit or a lack of this node that the kernel has named, or nil. The number of

@@ -87,7 +87,7 @@ type stage func(s *Start, ctx context.Context) error
 // Launch starts a command. It returns an exit status only if launch has not become the command.
 func (s *Start) Launch(ctx context.Context, argv []string) int {
 	s.argv = argv
-	return s.run(ctx, (*Start).resolve, (*Start).byKind)
+	return s.run(ctx, (*Start).resolve, (*Start).threads, (*Start).byKind)
 }
 
 // byKind runs the stages of the kind of start that the resolved job asks for.
