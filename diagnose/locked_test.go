@@ -40,6 +40,24 @@ func TestARankThatWaitsForMemory(t *testing.T) {
 	}
 }
 
+// A rank that the freezer of its control group holds waits for no storage. Awake it sleeps in state S.
+func TestARankThatItsControlGroupFreezes(t *testing.T) {
+	for _, tt := range []struct{ state, wchan, want string }{
+		{"D", "__refrigerator", "rank.stopped"}, {"D", "hrtimer_nanosleep", "rank.stopped"},
+		{"D", "futex_do_wait", "rank.stopped"}, {"S", "do_freezer_trap", "rank.stopped"},
+		{"D", "folio_wait_bit_common", "rank.storage"}, {"S", "hrtimer_nanosleep", "rank.before-init"},
+	} {
+		s := envScene()
+		p := waitingRank(12, "2")
+		p.State, p.Wchan, p.Syscall = tt.state, tt.wchan, nil
+		p.Threads = []scene.Thread{{Name: "python", State: tt.state, Count: 1}}
+		s.Procs = append(s.Procs, p)
+		if a := Judge([]scene.Scene{s})[0]; len(a.Why) == 0 || a.Why[0].Cause != tt.want {
+			t.Errorf("%s %s: %+v, want %s", tt.state, tt.wchan, a.Why, tt.want)
+		}
+	}
+}
+
 // A rank that waits for a slow producer uses little, and a rank that hangs nothing.
 func TestARankThatDoesALittleBeforeInitWorks(t *testing.T) {
 	for _, tt := range []struct {

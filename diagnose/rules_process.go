@@ -57,6 +57,14 @@ func traced(p *scene.Proc) bool {
 	return p.State == "t" || p.Tracer != 0 && strings.HasPrefix(p.Wchan, "ptrace_stop")
 }
 
+// frozen reports whether the freezer of a control group holds a process: it waits where a process in state D never
+// does, or in the freezer's own functions, which are cgroup_freezer's (version 2) and kernel/freezer.c's.
+func frozen(p *scene.Proc) bool {
+	starts := func(w string) bool { return strings.HasPrefix(p.Wchan, w) }
+	return starts("do_freezer_trap") ||
+		p.State == "D" && slices.ContainsFunc([]string{"__refrigerator", "hrtimer_nanosleep", "futex_"}, starts)
+}
+
 // process judges one rank.
 func (v *view) process(s *seat) (claim, bool) {
 	p := s.proc
@@ -70,6 +78,10 @@ func (v *view) process(s *seat) (claim, bool) {
 			see(procPath(p, "status"), "State "+p.State), true
 	case p.State == "T":
 		return about("rank.stopped", verdict.Certain, s, stopped).see(procPath(p, "status"), "State "+p.State), true
+	case frozen(p):
+		return about("rank.stopped", verdict.Certain, s, "is frozen by its control group").
+			see(procPath(p, "wchan"), p.State+" "+p.Wchan).
+			do("docker unpause CONTAINER, or of its control group: echo THAWED > freezer.state, echo 0 > cgroup.freeze"), true
 	}
 	if p.State == "D" && strings.HasPrefix(p.Wchan, "kernel_clone") && !works(p.Moved, s.node.scene.Span) {
 		return about("rank.vfork", verdict.Certain, s, "waits for a child that it made with vfork").
