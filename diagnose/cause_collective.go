@@ -18,6 +18,14 @@ var collectiveCauses = []Cause{
 		Source:  "keys /default_pg/0//GROUP//cpu//0/INDEX",
 	},
 	{
+		ID: "init.barrier", depth: onTheSpot, Title: "A rank waits in init_process_group for ranks that do not",
+		Sign:    "One rank is in init_process_group, the others in a collective.",
+		For:     "TORCH_DIST_INIT_BARRIER is 1 for it, and not for the others",
+		Against: "all have the same value",
+		Do:      "set TORCH_DIST_INIT_BARRIER to the same value on all nodes, or on no node",
+		Source:  "torch's distributed_c10d.py: init_process_group; /proc/PID/environ",
+	},
+	{
 		ID: "collective.mismatch", depth: onTheSpot, Title: "Ranks are in different collectives",
 		Sign:    "All ranks wait, and nothing is retransmitted.",
 		For:     "the Python stacks of two ranks are in different collectives, or NCCL counts other ones for a rank",

@@ -55,6 +55,8 @@ func (v *view) phaseOf(s *seat) phase {
 	}
 	if v.initDone(s) {
 		switch {
+		case in("init_process_group"):
+			return keys // at its end, where it waits for all ranks (TORCH_DIST_INIT_BARRIER)
 		case in("new_group") || in("split_group") || main == nil && v.waitsForKeys(p):
 			return group // with a stack of the script's own it waits for a key that the script asks for
 		case main != nil && collectiveOf(main) != "":

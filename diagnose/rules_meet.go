@@ -92,6 +92,26 @@ func (v *view) larger() []claim {
 		of([]int{0}, first.node).see("WORLD_SIZE", strconv.Itoa(v.world))}
 }
 
+// barred finds ranks that wait at the end of init_process_group for all others, of which some never do.
+func (v *view) barred() (out []claim) {
+	const name = "TORCH_DIST_INIT_BARRIER"
+	var passed []int
+	for _, s := range v.seats {
+		if s.rank >= 0 && s.proc.Env != nil && s.proc.Env[name] != "1" && v.initDone(s) {
+			passed = append(passed, s.rank)
+		}
+	}
+	for _, s := range v.seats {
+		if len(passed) == 0 || s.proc.Env[name] != "1" || !v.initDone(s) || s.phase != keys && s.phase != group {
+			continue
+		}
+		out = append(out, about("init.barrier", verdict.Certain, s, fmt.Sprintf("waits at the end of init_process_group for "+
+			"all ranks, and %s %s left it", rankWords(passed), verb(passed, "has", "have"))).
+			see(procPath(s.proc, "environ"), name+"=1"))
+	}
+	return out
+}
+
 // twins looks for two processes with one RANK, or two torchruns with one node rank.
 func (v *view) twins() (out []claim) {
 	first := map[int]*seat{}
