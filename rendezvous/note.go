@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"launch/rendezvous/protocol"
@@ -39,6 +40,16 @@ func WriteNote(ctx context.Context, cli *clientv3.Client, job string, n Note) er
 		return fmt.Errorf("tell the other nodes why this one does not join: %w", reason(ctx, err))
 	}
 	return nil
+}
+
+// WriteNote writes a note into this store itself, for a host that does not reach its own address.
+func (s *Server) WriteNote(ctx context.Context, job string, n Note) error {
+	n = n.Shortened()
+	ctx, cancel := context.WithTimeout(ctx, opTimeout)
+	defer cancel()
+	_, err := s.gate.kv.Put(ctx, &pb.PutRequest{Key: []byte(protocol.KeysOf(job).Note(n.Index, n.Name)),
+		Value: []byte(encode(n))})
+	return err
 }
 
 // Notes returns the notes of a job. Where nodes wait, it returns what their leader

@@ -3,6 +3,7 @@ package rendezvous
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -323,4 +324,24 @@ func TestANoteForAStoreThatIsGoneIsAnError(t *testing.T) {
 			t.Errorf("it took %s", d)
 		}
 	})
+}
+
+// A host whose loopback interface is down cannot call its own store, and the others can.
+func TestAHostWritesANoteIntoItsOwnStore(t *testing.T) {
+	srv, err := Serve(t.Context(), "j", []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	if err := srv.WriteNote(t.Context(), "j", bad); err != nil {
+		t.Fatal(err)
+	}
+	cli, err := Connect(t.Context(), Store{Endpoints: srv.Endpoints(), Job: "j"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	if got, err := Notes(t.Context(), cli, "j", false); err != nil || !cmp.Equal(got, []Note{bad}) {
+		t.Errorf("another node reads %v, %v", got, err)
+	}
 }

@@ -138,20 +138,34 @@ func (s *Start) leaveNote(ctx context.Context, text string, nameless, lacking bo
 			defer server.Drop()
 		}
 	}
+	if server != nil {
+		return s.show(ctx, server, store, note)
+	}
 	cli, err := rendezvous.Connect(ctx, store, nil)
 	if err != nil {
 		return err
 	}
 	defer cli.Close()
-	err = rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
-	switch {
-	case err != nil || server == nil:
-	case s.noWait():
-		rendezvous.AwaitReaders(ctx, cli, s.Job.ID.V, note.Name, s.Job.Nodes.V-1)
-	default:
-		rendezvous.AwaitTold(ctx, cli, s.Job.ID.V, note.Name, s.Job.Nodes.V-1)
+	return rendezvous.WriteNote(ctx, cli, s.Job.ID.V, note)
+}
+
+// show writes a note into the store that this node hosts, and waits until the others have read it.
+func (s *Start) show(ctx context.Context, server *rendezvous.Server, store rendezvous.Store, n rendezvous.Note) error {
+	if err := server.WriteNote(ctx, s.Job.ID.V, n); err != nil {
+		return err
 	}
-	return err
+	cli, err := rendezvous.Connect(ctx, store, nil)
+	if err != nil { // this node does not reach its own address; others may
+		<-ctx.Done()
+		return err
+	}
+	defer cli.Close()
+	if s.noWait() {
+		rendezvous.AwaitReaders(ctx, cli, s.Job.ID.V, n.Name, s.Job.Nodes.V-1)
+	} else {
+		rendezvous.AwaitTold(ctx, cli, s.Job.ID.V, n.Name, s.Job.Nodes.V-1)
+	}
+	return nil
 }
 
 // noteStore returns the store for a note.
