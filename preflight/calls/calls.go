@@ -4,6 +4,7 @@ package calls
 import (
 	"context"
 	"crypto/tls"
+	"iter"
 	"net"
 	"net/netip"
 	"slices"
@@ -40,6 +41,8 @@ type Caller struct {
 	Rails *Rails      // calls the rails of the same nodes; nil: none
 	// Store is the address of the store to which this node has a connection; zero: not known.
 	Store netip.AddrPort
+	// Hosts is the address at which this node hosts the store, to which all others have connections; zero: it does not.
+	Hosts netip.Addr
 	// Detour is fabric.DetourTo; nil: the way of no call is looked at.
 	Detour func(from netip.Addr, to netip.AddrPort) fabric.Detour
 }
@@ -127,11 +130,29 @@ func (c Caller) detours(made []Call) {
 		return
 	}
 	look(false, func(_ *Call, d fabric.Detour) { usual[d.Way] = true })
+	for from, to := range c.connected(made) {
+		usual[c.Detour(from, to).Way] = true
+	}
 	look(true, func(k *Call, d fabric.Detour) {
 		if !usual[d.Way] {
 			k.Wrong, k.Here = d.Fault, true
 		}
 	})
+}
+
+// connected returns connections that this node has as a client or as the host of the store, which show what is usual.
+func (c Caller) connected(made []Call) iter.Seq2[netip.Addr, netip.AddrPort] {
+	return func(yield func(from netip.Addr, to netip.AddrPort) bool) {
+		if c.Store.IsValid() && !yield(netip.Addr{}, c.Store) {
+			return
+		}
+		for _, k := range made {
+			if at, err := netip.ParseAddrPort(k.Addr); err == nil && c.Hosts.IsValid() && !k.Also &&
+				!yield(c.Hosts, netip.AddrPortFrom(at.Addr(), 0)) {
+				return
+			}
+		}
+	}
 }
 
 // options returns how an address is called, with a crowd or without.

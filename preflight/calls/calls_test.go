@@ -116,4 +116,17 @@ func TestOnlyAWayThatNoCallGotThroughIsTheReason(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
+	alone := []Call{{Addr: "10.0.0.1:9", Cause: sidechannel.Dropped}}
+	c.Store = netip.MustParseAddrPort("10.0.0.2:9") // by the same router
+	if c.detours(alone); alone[0].Wrong.Why != "" {
+		t.Errorf("the store is reached that way: %+v", alone)
+	}
+	c.Store, c.Hosts, odd["10.0.0.1:0"] = netip.AddrPort{}, netip.MustParseAddr("10.0.0.9"), "to r1"
+	if c.detours(alone); alone[0].Wrong.Why != "" {
+		t.Errorf("the caller is connected to the store here that way: %+v", alone)
+	}
+	delete(odd, "10.0.0.1:0") // a rule for the port of the call
+	if c.detours(alone); alone[0].Wrong.Why != "to r1" {
+		t.Errorf("another port goes that way: %+v", alone)
+	}
 }

@@ -153,6 +153,9 @@ func (s *Start) callOnce(ctx context.Context) ([]calls.Call, calls.Found, []call
 		}
 	}
 	c.Store, c.Detour = s.onlyStore(), fabric.DetourTo
+	if s.store != nil && len(s.store.Serve) > 0 {
+		c.Hosts = s.World.Self.Addr
+	}
 	made, names, err := c.Make(ctx, *s.World, partners)
 	return made, names, c.Rails.Paths(), err
 }
