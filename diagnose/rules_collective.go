@@ -71,7 +71,8 @@ func (v *view) nodesOf(ranks []int) (out []*node) {
 	return out
 }
 
-// mismatch compares the collectives that the stacks show.
+// mismatch compares the collectives that the stacks show. Where a rank is elsewhere, the others may wait for it in
+// groups of different ranks, one after the other as in a pipeline: while it works, nothing is said.
 func (v *view) mismatch() []claim {
 	calls := map[string][]int{}
 	where := map[string]string{}
@@ -84,12 +85,21 @@ func (v *view) mismatch() []claim {
 			where[name] = line(m)
 		}
 	}
-	if len(calls) < 2 || v.busy() || inPairs(calls) {
+	paired := len(calls["send"])+len(calls["recv"]) > 0
+	switch {
+	case len(calls) < 2 || v.busy() || inPairs(calls) || total < v.world && paired:
+		return nil
+	case slices.ContainsFunc(v.seats, func(s *seat) bool {
+		return s.rank >= 0 && s.phase != collective && works(s.proc.Moved, s.node.scene.Span)
+	}):
 		return nil
 	}
 	var parts []string
 	var ranks []int
 	c := claimed("collective.mismatch", verdict.Certain, "")
+	if total < v.world {
+		c.Sure = verdict.Likely
+	}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), name))
 		c = c.see("py-spy", name+" at "+where[name])
