@@ -86,7 +86,18 @@ func (f *follower) more(st *stream, body []byte) {
 		return
 	}
 	if m := e.cause.more().FindSubmatch(body); m != nil {
-		e.learn(&event{vals: values(e.cause.more(), m)}, f.lines)
+		later := event{vals: values(e.cause.more(), m)}
+		e.differs(later.vals)
+		e.learn(&later, f.lines)
+	}
+}
+
+// differs notes as NAME2 a value that an event has already in another form: of a second list.
+func (e *event) differs(later map[string]string) {
+	for name, v := range later {
+		if has := e.vals[name]; has != "" && v != "" && v != has && e.vals[name+"2"] == "" {
+			e.set(name+"2", v)
+		}
 	}
 }
 

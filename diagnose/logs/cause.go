@@ -37,30 +37,31 @@ const (
 
 // cause is one row of the table.
 type cause struct {
-	id     string
-	grade  grade
-	words  []string                     // one of them is in the line
-	form   form                         // and this matches; its groups are for says
-	not    []string                     // none of these is in the line
-	with   string                       // a fact that the log has shown before; {fact} is its value where it has one only
-	but    string                       // a fact that it does not show, before or after
-	test   func(map[string]string) bool // and these values of the form
-	soft   bool                         // one sign of progress after it, and it is no failure
-	job    bool                         // who reports it is not to blame; its groups a and b may be
-	wraps  bool                         // the reason is on another line near it, as a rule
-	again  bool                         // after it the job starts again, often in the same log
-	frame  bool                         // a fact of the frames of tracebacks
-	quiet  bool                         // counts only where the log has no other failure, or another line of this cause
-	client bool                         // of ssh: what its server writes so is no failure
-	server bool                         // only in the log of a server of ssh
-	login  bool                         // of ssh, where it reached the login to that host
-	later  []string                     // one of them is in lines soon after it
-	more   form                         // what these add to its values
-	says   string                       // {who}, and groups of form
-	do     string
-	need   []string
-	from   string // where the mechanism is described
-	row    int    // in the table
+	id      string
+	grade   grade
+	words   []string                     // one of them is in the line
+	form    form                         // and this matches; its groups are for says
+	not     []string                     // none of these is in the line
+	with    string                       // a fact that the log has shown before; {fact} is its value where it has one only
+	but     string                       // a fact that it does not show, before or after
+	test    func(map[string]string) bool // and these values of the form
+	soft    bool                         // one sign of progress after it, and it is no failure
+	job     bool                         // who reports it is not to blame; its groups a and b may be
+	retried bool                         // the program tries again: alone it decides nothing
+	wraps   bool                         // the reason is on another line near it, as a rule
+	again   bool                         // after it the job starts again, often in the same log
+	frame   bool                         // a fact of the frames of tracebacks
+	quiet   bool                         // counts only where the log has no other failure, or another line of this cause
+	client  bool                         // of ssh: what its server writes so is no failure
+	server  bool                         // only in the log of a server of ssh
+	login   bool                         // of ssh, where it reached the login to that host
+	later   []string                     // one of them is in lines soon after it
+	more    form                         // what these add to its values
+	says    string                       // {who}, and groups of form
+	do      string
+	need    []string
+	from    string // where the mechanism is described
+	row     int    // in the table
 }
 
 // table returns all causes.
@@ -106,12 +107,15 @@ var stepWords = []string{
 	"bus bandwidth", "busbw", "lapsed Time", "lapsed time", "est passed", "est Passed", "ests passed",
 }
 
+// jobStep is in lines of Slurm about a step of the job, which is no step of its program.
+const jobStep = "ob step "
+
 // progressWords are signs of a job that goes on: these, and those of its start.
 var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
 	"Init COMPLETE", "Using network ", "Rendezvous complete", "has connected to", "connected to",
 	"init_process_group returned",
 	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp",
-	"slurmd started on ")
+	"slurmd started on ", "Starting with JobEnvironment", "esuming from", "esumed from")
 
 // latestFact is the name of the value that the log has shown last of the fact that a cause needs.
 const latestFact = "latest"

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -25,6 +26,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 			}
 			old.learn(&e, f.lines)
 			old.alsoOn(e.vals["node"])
+			old.alsoDevice(e.vals["devs"])
 			f.called(old, &e, p.body)
 			return old
 		}
@@ -34,7 +36,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	e.file, e.where, e.order, e.lines, e.time = f.index, f.place(), f.lines, 1, f.when()
 	e.undated = !f.dated && !e.time.IsZero()
 	e.text = quote(p.body)
-	e.after = st.progress
+	e.after, e.went = st.progress, f.went
 	if st.progress == st.wanted {
 		f.wanting++
 	}
@@ -77,6 +79,15 @@ func (e *event) set(name, value string) {
 func (e *event) alsoOn(node string) {
 	if node != "" && node != e.node && !e.boxed && len(e.others) < maxFacts && !slices.Contains(e.others, node) {
 		e.others = append(e.others, node)
+	}
+}
+
+// alsoDevice notes a further device that a line of the same kind names.
+func (e *event) alsoDevice(dev string) {
+	const most = 200
+	all := e.vals["devs"]
+	if dev != "" && len(all) < most && !slices.Contains(strings.Split(all, ", "), dev) {
+		e.set("devs", all+", "+dev)
 	}
 }
 

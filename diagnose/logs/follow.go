@@ -40,6 +40,7 @@ type event struct {
 	undated bool
 	others  []string // further nodes, named by lines of the same kind
 	after   int      // progress of the stream until then
+	went    int      // progress of all streams until then
 	lines   int
 	calls   []*call // of ssh, by which it did not reach hosts
 	reached bool    // it reached all of them later
@@ -90,6 +91,7 @@ type follower struct {
 	steps   []bool           // by word: it is a sign of a job that computes
 	moved   bool             // one of them was there
 	wanting int              // streams whose progress is counted
+	went    int              // progress of all streams, while one is counted
 	busy    map[*stream]bool // with an unfinished traceback or summary
 	opened  int64            // the line where the youngest of them began
 	hits    []int32
@@ -202,6 +204,9 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.hits = f.scan.find(line, f.hits[:0])
+	if bytes.Contains(line, []byte(jobStep)) {
+		f.hits = slices.DeleteFunc(f.hits, func(h int32) bool { return f.steps[h] && len(f.byWord[h]) == 0 })
+	}
 	f.continues(line)
 	if f.proof.table && result(line) {
 		f.proved()

@@ -40,7 +40,12 @@ var hintWords = []string{
 	"imed out", "gave up", "iving up", "eadlock", "ang detected", " stuck", "ismatch", "nconsistent", "ncompatible",
 	"orrupt", "denied", "ejected", "efused", "orbidden", "nauthorized", "xhausted", "nsufficient", "xpired", "xceeded",
 	"iverged", "nsupported", "nvalid", "ignal ", " SIG", "talled", "issing rank", "equires ", "rrno", "curl: (",
-	"aking more", "aking longer",
+	"aking more", "aking longer", "rror to ", "rror while ", "rror when ", "rror during ", "rror getting ", "rror " +
+		"reading ",
+	"rror opening ", "rror creating ", "rror starting ", "rror connecting ", "rror " +
+		"loading ", "navailable: ", "UNAVAILABLE: ",
+	": E tensorflow/", ": E external/", "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E09", "E10", "E11", "E12",
+	"no valid ", "no usable ", "no free ", "no suitable ",
 }
 
 // hintForms are how programs report failures, and now and then something that they do without.
@@ -63,6 +68,10 @@ var hintForms = []form{
 	re(`(?i)\b(?:exited|died|terminated|killed|caught|received) (?:(?:on|by|with|from|a) )?(?:signal \d|SIG[A-Z]{3})|` +
 		`\bdeath signal\b|\bstalled\b|\bmissing ranks?\b|\brequires (?:exactly|at least)\b|\berrno:? ?[1-9]|` +
 		`^curl: \(\d+\)|\btaking (?:more|longer) than\b`),
+	re(`(?i)\berror (?:to|while|when|during|getting|reading|opening|creating|starting|connecting|loading) \w|` +
+		`\bUnavailable: \w|\bno (?:[\w.-]+ ){0,3}(?:devices?|adapters?|GPUs?|interfaces?|nodes?|hosts?|slots?|ports?|` +
+		`resources?|workers?|providers?|routes?) (?:were |was |is |are )?(?:found|available|detected|left)\b`),
+	re(`^E(?:0\d|1[0-2])[0-3]\d \d\d:\d\d:\d\d.*\.(?:cc|cpp|cu|h|go|rs):\d+\]|: E (?:tensorflow|external)/`),
 }
 
 // calm are parts of lines after which a program goes on: it has another way, or only says what it finds.

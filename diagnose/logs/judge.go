@@ -28,6 +28,7 @@ func (f *follower) judge() Reading {
 		return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 ||
 			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
 	})
+	live, again := retried(live)
 	roots := ofGrades(live, decisive, failed)
 	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool {
 		return e.cause.id == "log.peer-lost" || e.cause.id == watchdogID
@@ -41,7 +42,7 @@ func (f *follower) judge() Reading {
 	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet && !confirmed(e, live) })
 	}
-	roots = ofLastStart(roots)
+	roots = schedulerFirst(ofLastStart(roots))
 	used := map[*event]bool{}
 	if len(roots) > 0 {
 		f.decide(&r, roots, used)
@@ -60,9 +61,14 @@ func (f *follower) judge() Reading {
 		r.Cascade = f.cascade(all, used)
 	} else {
 		f.hosts(&r)
-		r.Passed = finding.Map(passed[:min(len(passed), maxSeen)], func(e *event) Failure { return *e.failure() })
+		r.Passed, r.Retried = failures(passed), failures(again)
 	}
 	return r
+}
+
+// failures returns the first of some events as values.
+func failures(some []*event) []Failure {
+	return finding.Map(some[:min(len(some), maxSeen)], func(e *event) Failure { return *e.failure() })
 }
 
 // sorted returns the events in the order in which they happened, as far as the logs tell.
@@ -95,16 +101,6 @@ func apart(all []*event, id string) (others, its []*event) {
 func ofGrades(all []*event, from, to grade) []*event {
 	return slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
 		return e.cause.grade < from || e.cause.grade > to
-	})
-}
-
-// ofLastStart leaves out the ends after which the job started again, and failed in another way.
-func ofLastStart(roots []*event) []*event {
-	const restart = 5 * time.Minute
-	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
-		return e.cause.again && !e.time.IsZero() && slices.ContainsFunc(roots, func(o *event) bool {
-			return !o.cause.again && o.file == e.file && o.order > e.order && o.time.Sub(e.time) > restart
-		})
 	})
 }
 

@@ -23,6 +23,8 @@ type Reading struct {
 	Cascade []Count `json:"cascade,omitempty"`
 	// Passed are lines that look like failures, after which the program gave its results; where there is no failure.
 	Passed []Failure `json:"passed,omitempty"`
+	// Retried are lines that look like failures, after which the program tries again; where there is no failure.
+	Retried []Failure `json:"retried,omitempty"`
 	// Moved says whether a line shows steps of a job, or that it ended well.
 	Moved bool  `json:"moved"`
 	Files int   `json:"files"`

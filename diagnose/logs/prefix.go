@@ -111,7 +111,7 @@ func (p *prefix) host(form *regexp.Regexp) bool {
 	if m == nil || program.Match(m[1]) {
 		return false
 	}
-	p.node = string(m[1])
+	p.node = strings.TrimPrefix(string(m[1]), "slurmstepd-")
 	return p.take(len(m[0]), m[1])
 }
 

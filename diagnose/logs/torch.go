@@ -169,6 +169,17 @@ var torchCauses = []cause{
 			"has that address",
 		from: "torch socket.cpp, getaddrinfo(3)",
 	}, {
+		id: "log.dns", grade: family, soft: true, retried: true, words: []string{"cannot be retrieved (gai error: -"},
+		form: re(`\[c10d\] The IPv\d network addresses of \((?P<host>[\w-]+-\d+\.[\w.-]+), .*gai error: -[1-48]`),
+		says: "{who} finds no address for the name {host}: a pod of a headless service has one only once it runs; torch " +
+			"tries again, so it is no failure where the job goes on after this line",
+		do: "kubectl get pods,endpoints: does that pod run; a service with publishNotReadyAddresses: true has its name " +
+			"from " +
+			"the start; subdomain of the pod and name of the service must be the same",
+		need: []string{"does the job go on after it", "kubectl get pods -o wide, and endpoints of the service",
+			"getent hosts {host} in another pod, now and right after a start"},
+		from: "torch socket.cpp, kubernetes DNS",
+	}, {
 		id: "log.dns", grade: family, soft: true, words: []string{"cannot be retrieved (gai error: -"},
 		form: re(`\[c10d\] The IPv\d network addresses of \((?P<host>[^,()]*), .*gai error: -[1-48]`),
 		says: "{who} finds no address for the name {host}: it has no entry, or not yet; torch tries again, so it is no " +

@@ -15,6 +15,7 @@ type trace struct {
 	lines     int
 	framed    int      // the lines up to the last frame
 	at, inner string   // the program's innermost frame, and the innermost of all
+	flat      bool     // it has lost its indentation
 	source    string   // the line of the program in the innermost frame
 	of        *summary // torchrun's report that it is part of, or nil
 }
@@ -23,7 +24,7 @@ type trace struct {
 const reportIndent = "  "
 
 var (
-	frameForm = regexp.MustCompile(`^\s+File "([^"]+)", line (\d+)`)
+	frameForm = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
 	library   = regexp.MustCompile(`site-packages|dist-packages|/lib/python|/torch/|^torch/|<frozen|^<`)
 )
 
@@ -34,7 +35,7 @@ func (t *trace) feed(body []byte) bool {
 		return false
 	}
 	if m := frameForm.FindSubmatch(body); m != nil {
-		t.inner, t.framed = base(string(m[1]))+":"+string(m[2]), t.lines
+		t.inner, t.framed, t.flat = base(string(m[1]))+":"+string(m[2]), t.lines, body[0] == 'F'
 		if !library.Match(m[1]) {
 			t.at = t.inner
 		}
@@ -43,6 +44,9 @@ func (t *trace) feed(body []byte) bool {
 	}
 	if t.lines == t.framed+1 && t.inner != "" {
 		t.source = strings.TrimSpace(string(body[:min(len(body), maxQuote/2)]))
+		if t.flat && !bareError(body) {
+			return false
+		}
 	}
 	return t.inner != "" && exceptionName(body) != ""
 }
@@ -125,6 +129,9 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		case wordWatchdog, wordEnqueued:
 			f.works.add(p.body, p.rank, f.place())
 		case markProgress:
+			if !failure && st.root == nil {
+				f.went++
+			}
 			if !failure && st.progress < st.wanted && st.root == nil {
 				if st.progress++; st.progress == st.wanted {
 					f.wanting--

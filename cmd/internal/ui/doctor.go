@@ -110,6 +110,10 @@ func (u *UI) Logs(r logs.Reading) {
 	for _, p := range r.Passed {
 		u.print(u.out, indent+"warning ", indent+"        ", p.Where+": "+p.Error+" (the program gave its results after it)")
 	}
+	for _, p := range r.Retried {
+		u.print(u.out, indent+"warning ", indent+"        ",
+			p.Where+": "+p.Error+" (the program tries again; a failure only where the job does not go on after it)")
+	}
 	for _, n := range r.Need() {
 		u.print(u.out, indent+"need    ", indent+"        ", n)
 	}

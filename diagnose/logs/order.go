@@ -1,0 +1,58 @@
+package logs
+
+import (
+	"slices"
+	"time"
+)
+
+// ofLastStart leaves out the ends after which the job started again, and failed in another way. Without a sign of
+// progress between both it is the same start.
+func ofLastStart(roots []*event) []*event {
+	const restart = 5 * time.Minute
+	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
+		return e.cause.again && !e.time.IsZero() && slices.ContainsFunc(roots, func(o *event) bool {
+			return !o.cause.again && o.file == e.file && o.order > e.order && o.time.Sub(e.time) > restart &&
+				o.went > e.went
+		})
+	})
+}
+
+// schedulerEnds are ends of whole jobs, after which the processes that still run fail.
+var schedulerEnds = []string{"log.slurm-preempted", "log.slurm-requeued", "log.slurm-time", "log.slurm-node",
+	"log.batch-time", "log.k8s-evicted"}
+
+// schedulerFirst puts the end of the job by its scheduler before the errors that have a later time, in whatever order
+// the log has the lines.
+func schedulerFirst(roots []*event) []*event {
+	at := slices.IndexFunc(roots, func(e *event) bool {
+		return slices.Contains(schedulerEnds, e.cause.id) && !e.time.IsZero() && e.time.Before(roots[0].time)
+	})
+	if at <= 0 {
+		return roots
+	}
+	out := append([]*event{roots[at]}, roots[:at]...)
+	return append(out, roots[at+1:]...)
+}
+
+// retried separates errors after which the program tries again, where the logs have no other: few of them decide
+// nothing, and of many it is open what they lead to.
+func retried(all []*event) (live, again []*event) {
+	const many = 20
+	if slices.ContainsFunc(all, func(e *event) bool { return !e.cause.retried && e.cause.grade != maybe }) {
+		return all, nil
+	}
+	for _, e := range all {
+		switch {
+		case !e.cause.retried:
+			live = append(live, e)
+		case e.lines <= many:
+			again = append(again, e)
+		default:
+			c := *e.cause
+			c.grade = waits
+			e.cause = &c
+			live = append(live, e)
+		}
+	}
+	return live, again
+}
