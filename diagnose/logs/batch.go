@@ -58,6 +58,22 @@ var batchCauses = []cause{
 		"active on the node longer than the specified deadline"}, nil),
 }
 
+// cancelCauses are ends of steps while the log shows that data are still being prepared.
+var cancelCauses = []cause{{
+	id: "log.slurm-cancelled", grade: ended, with: "data.prepared",
+	words: []string{"*** JOB", "*** STEP", "CANCELLED AT"},
+	form:  re(`CANCELLED`),
+	test:  func(v map[string]string) bool { return v[latestFact] != "100" },
+	later: []string{" task ", ": task "},
+	more:  re(`srun: (?:debug|error): +(?:[\w.-]+: )?task (?P<task>\d+)(?::| done)`),
+	says: "Slurm cancelled the job while a process was preparing its data ({latest} %), for which the others wait in a " +
+		"collective up to the timeout of the process group (NCCL 10 minutes, else 30)[; task {task} ended first]",
+	need: []string{"the output of the tasks that ended first: a timeout in a collective, or an error of their own",
+		"how long the preparation takes: do it once before the job, or raise the timeout (init_process_group(timeout=…))",
+		"who cancelled it: sacct -j JOB --format=State,ExitCode,Comment"},
+	from: "slurm, slurmstepd",
+}}
+
 // slurmNotes are errors after which Slurm goes on.
 var slurmNotes = []cause{
 	{

@@ -68,14 +68,15 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
+		deviceCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
 		jobCauses, socketCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
 		torchWaits, ncclCauses,
 		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
-		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, slurmNotes,
+		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, cancelCauses, slurmNotes,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
-		socketFacts, messageFacts, rayFacts,
+		socketFacts, messageFacts, rayFacts, deviceFacts, coordinationFacts, countFacts,
 	} {
 		out = append(out, part...)
 	}

@@ -60,7 +60,7 @@ var cudaCauses = []cause{
 			"Cuda failure 'out of memory'", "Cuda failure 2 'out of memory'", "RESOURCE_EXHAUSTED: Out of memory",
 			"cudaErrorMemoryAllocation", "HIP out of memory", "CUDA_ERROR_OUT_OF_MEMORY"},
 		form: opt(`GPU (?P<gpu>\d+)\b`),
-		not:  []string{"WARN memory", "retry", "java.lang"},
+		not:  []string{"WARN memory", "retry", "java.lang", "ray.exceptions.", "running low on memory"},
 		says: "{who} has run out of GPU memory",
 		do:   "use a smaller batch or model share; nvidia-smi shows whether another process holds memory of that GPU",
 	}, {
@@ -76,10 +76,14 @@ var cudaCauses = []cause{
 	}, {
 		id: "log.no-kernel-image", grade: family, soft: true,
 		words: []string{"hipErrorNoBinaryForGpu", "Cannot find CO in the bundle",
-			"Unable to find code object for all current"},
-		form: opt(`for ISA: \S*?(?P<isa>gfx\w+)`),
+			"Unable to find code object for all current", "etrieve Static function", "etrieve static function",
+			"No compatible code objects found for", "hipErrorInvalidKernelFile", "HSA_STATUS_ERROR_INVALID_ISA",
+			"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS"},
+		form: opt(`for ISA: \S*?(?P<isa>gfx\w+)|found for:? ?(?P<isa>gfx\w+)`),
 		says: "the program of {who}, or a library, has no code for this AMD GPU[ ({isa})]",
-		do:   "install a build of torch and ROCm for that GPU: rocminfo | grep gfx",
+		do: "install a build of torch, ROCm and RCCL that has that GPU in its list (rocminfo | grep gfx; roc-obj-ls " +
+			"LIBRARY " +
+			"shows a library's), or build it: AMDGPU_TARGETS, PYTORCH_ROCM_ARCH",
 		need: []string{"rocminfo | grep gfx, and python -c 'import torch; print(torch.cuda.get_arch_list())'"},
 		from: "ROCm clr hip_fatbin.cpp",
 	}, {
@@ -153,7 +157,9 @@ var cudaCauses = []cause{
 		id: "log.gpu-busy", grade: family, words: []string{"is already in use by process"},
 		form: re(`(?P<what>TPU|NPU|HPU|GPU|accelerator|[Dd]evice).*in use by process with pid (?P<pid>\d+)`),
 		says: "the {what} of {who} is held by another process, pid {pid}",
-		do:   "end that process: kill {pid}, on that host",
+		do: "look what it is (ps -fp {pid} on that host): a parent of this job that has opened the device before it " +
+			"started " +
+			"its workers, or an earlier run, which you end by kill {pid}",
 		need: []string{"ps -fp {pid} of that host"},
 	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"/dev/vfio/", "iommu group /dev/"},
@@ -184,6 +190,14 @@ var cudaCauses = []cause{
 			"release supports; install one release in host and image that does",
 		need: []string{"hl-smi of that node: the driver and the cards", "the release of SynapseAI in the image"},
 		from: "SynapseAI hcl_device_control_factory.cpp",
+	}, {
+		id: "log.accelerator", grade: family, words: []string{"Failed to initialize hl", "CPU-CP timeout", "ArmCP timeout"},
+		form: re(`Failed to initialize (?P<devs>hl\d+)|habanalabs (?P<devs>hl\d+): .*(?:CPU-|Arm)CP timeout`),
+		says: "the Gaudi cards {devs} of {where} do not start: their own processor (firmware) does not answer the driver",
+		do: "power-cycle that node (a warm reboot is often not enough), install firmware and driver of one release, and " +
+			"leave the node out until hl-smi lists all cards; a card that fails again is broken",
+		need: []string{"dmesg | grep habanalabs and hl-smi of that node", "the versions of firmware and driver"},
+		from: "Linux drivers/accel/habanalabs",
 	}, {
 		id: "log.accelerator", grade: family,
 		words: []string{"synDeviceAcquire", "Failed to initialize hl", "Device is NOT usable", "synStatus="},

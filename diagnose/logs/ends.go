@@ -10,8 +10,11 @@ import (
 var (
 	exitKilled = cause{
 		id: "log.killed", grade: family,
-		says: "{who} was killed by SIGKILL: by the OOM killer, by the scheduler, or by a user",
-		do:   "look at dmesg on that node, and at the memory limit of its container or cgroup",
+		says: "{who} was killed by SIGKILL: as a rule for its memory (the limit of its container or job, or a full host), " +
+			"else by the scheduler or a user",
+		do: "look at dmesg on that node, and at the memory limit of its container or cgroup: raise it, or let the " +
+			"program use " +
+			"less",
 		need: []string{"dmesg of that node around this time", "kubectl describe pod, or sacct -j JOB --format=State,MaxRSS"},
 	}
 	exitBus = cause{
@@ -122,9 +125,10 @@ var endCauses = []cause{
 			"Exit Code:    137",
 			"died from signal 9",
 			"exit status 137",
+			" Killed ",
 		},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
-			`^(?:\S+: line \d+: +\d+ )?Killed(?:\s|$)|` + // of a shell
+			`^Killed(?:\s|$)|(?:^|[\s|:>\]])\S+: line \d+: +\d+ Killed(?:\s|$)|` + // of a shell
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
 			`KILLED BY SIGNAL: 9\b|EXIT CODE: 9\b|exitcode: -9\) local_rank: (?P<local>\d+)|exitCode: 137|Exit Code:|signal 9|` +
 			`exit status 137`),
@@ -175,7 +179,8 @@ var endCauses = []cause{
 		id: "log.exited", grade: ended,
 		words: []string{"Exited with exit code ", "exited with code ", "EXIT CODE: ", "EXIT STRING: ", "KILLED BY SIGNAL: ",
 			"EXIT STATUS: ", "exited with status ",
-			"exit status ", "exited on signal", "failed (exitcode: ", "exit code", "exits with return code = ",
+			"exit status ", "exited on signal", "failed (exitcode: ", "xit code", "xit_code", "xitCode", " exit=",
+			"rror code 137", "exits with return code = ",
 			"killed by signal ", ": return code ", ") FAILED (exitcode "},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: ` +
 			`Exited with exit code (?P<code>[1-9]\d*)|` +
@@ -186,6 +191,7 @@ var endCauses = []cause{
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal (?P<sig>\d+)|` +
 			`exit status of rank (?P<rank>\d+): (?:killed by signal (?P<sig>\d+)|return code (?P<code>[1-9]\d*))|` +
 			`(?:[Rr]ank (?P<rank>\d+) (?:\w+ )?with )?exit(?:ed with)? (?:status|code):? (?P<code>-?[1-9]\d*)|` +
+			`(?:^|[^a-z])(?:[Ee]xit(?:[ _]?[Cc]ode)? ?[:=] ?|error code )(?P<code>-?[1-9]\d{0,2})\b|` +
 			`exits with return code = (?P<code>-?[1-9]\d*)|exited on signal (?P<sig>\d+)`),
 		not:  []string{"CalledProcessError"},
 		says: exitOther.says, need: exitOther.need,

@@ -9,6 +9,13 @@ var semaphores = cause{
 	from: "CPython multiprocessing/synchronize.py",
 }
 
+const (
+	insufficient     = `Insufficient (?P<what>[a-z0-9]+(?:[./-][\w-]+)*)`
+	insufficientSays = "Kubernetes has no node with enough free resources for a pod[: {what}]"
+	insufficientDo   = "kubectl describe node shows what is allocatable and in use; where no node lists it, the device " +
+		"plugin does not run"
+)
+
 // hostCauses are errors of Slurm, Kubernetes and the host.
 var hostCauses = []cause{
 	{
@@ -86,12 +93,14 @@ var hostCauses = []cause{
 		from: "ray file_system_monitor.cc",
 	}, {
 		id: "log.no-gpu-slots", grade: decisive,
-		words: []string{"Insufficient nvidia.com/gpu", "Insufficient cpu", "Insufficient memory", "Insufficient amd.com/gpu",
-			"Insufficient rdma/"},
-		form: opt(`Insufficient (?P<what>[a-z0-9]+(?:[./-][\w-]+)*)`),
-		says: "Kubernetes has no node with enough free resources for a pod[: {what}]",
-		do: "kubectl describe node shows what is allocatable and in use; where no node lists it, the device plugin does " +
-			"not run",
+		words: []string{"Insufficient cpu", "Insufficient memory"},
+		form:  opt(insufficient), says: insufficientSays, do: insufficientDo,
+	}, {
+		id: "log.no-gpu-slots", grade: decisive, but: "k8s.plugin-fails",
+		words: []string{"Insufficient nvidia.com/", "Insufficient amd.com/", "Insufficient rdma/",
+			"Insufficient vpc.amazonaws.com/", "Insufficient habana.ai/", "Insufficient huawei.com/",
+			"Insufficient google.com/", "Insufficient gpu.intel.com/", "Insufficient aws.amazon.com/"},
+		form: opt(insufficient), says: insufficientSays, do: insufficientDo,
 	}, {
 		id: "log.image-pull", grade: decisive,
 		words: []string{"ErrImagePull", "ImagePullBackOff", "Failed to pull image"},

@@ -115,7 +115,8 @@ const pmlForm = `^(?:\S*: )?(?:\[(?P<node>[A-Za-z][\w.-]*?)(?::\d+)?\] )?.*\] se
 // messageFacts are calls that these causes need.
 var messageFacts = []cause{
 	{id: "mpi.spawn", grade: fact, frame: true, words: []string{".Spawn("}},
-	{id: "mpi.spawn", grade: fact, words: []string{".Spawn(", "MpiPoolSession", "MPIPoolExecutor"}},
+	{id: "mpi.spawn", grade: fact, words: []string{".Spawn(", "MpiPoolSession", "MPIPoolExecutor",
+		"spawn MPI processes", "MPI_Comm_spawn"}},
 }
 
 const truncatedDo = "compare the counts and types of the send and the receive in the program, and the input that " +

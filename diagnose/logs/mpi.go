@@ -1,8 +1,22 @@
 package logs
 
+// pmixClient is how Open MPI reports that its client of PMIx has no server that it understands.
+const pmixClient = `OPAL ERROR: (?:Unreachable|Error|Not found|Not initialized) in file \S*(?:pmix|ext)\w*_client\.c`
+
 // mpiCauses are errors of Open MPI, PRRTE, PMIx, MPICH and Intel MPI.
 var mpiCauses = []cause{
 	{
+		id: "log.mpi-spawn", grade: decisive, with: "mpi.spawn", words: []string{"already filled",
+			"not enough slots available in the system"},
+		says: "MPI has no free slot for the processes that {who} spawns (MPI_Comm_spawn): the allocation or the list of " +
+			"hosts " +
+			"has as many slots as processes that run already",
+		do: "OMPI_MCA_rmaps_base_oversubscribe=1 (Open MPI 5: PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe) " +
+			"lets it " +
+			"start them all the same; or ask for more slots (--ntasks, --host HOST:N), or unset SLURM_* where it was started " +
+			"alone. mpirun -n N python -m mpi4py.futures and trtllm-llmapi-launch spawn none",
+		from: "open-mpi/ompi orte rmaps",
+	}, {
 		id: "log.hostfile-slots", grade: decisive,
 		words: []string{"not enough slots available in the system", "More processes requested than permitted"},
 		says:  "the hosts have fewer slots than processes were asked for",
@@ -107,6 +121,26 @@ var mpiCauses = []cause{
 		says:  "MPI of {who} gets no size and rank by PMI2: srun was called without it, or its library does not fit",
 		do:    "start it with srun --mpi=pmi2 (srun --mpi=list shows what there is), or with the mpirun of that MPI",
 		from:  "open-mpi/ompi opal/mca/pmix/s2",
+	}, {
+		id: "log.pmi-mismatch", grade: family, with: "slurm.step", words: []string{"_client.c at line"}, form: re(pmixClient),
+		says: "the MPI of {who} was started by Slurm (srun), and reaches no PMIx server that it understands: srun was " +
+			"called " +
+			"without --mpi=pmix, or Slurm's PMIx is of another version than the one of this MPI",
+		do: "srun --mpi=list shows what Slurm has: start with srun --mpi=pmix (or pmix_v3, pmix_v4: the version of this " +
+			"MPI, " +
+			"ompi_info | grep -i pmix), or with mpirun inside of the allocation; a program that is not started by srun must " +
+			"not inherit SLURM_* and PMIX_*",
+		need: []string{"srun --mpi=list, and scontrol show config | grep -i MpiDefault", "ompi_info | grep -i pmix"},
+		from: "open-mpi/ompi opal/mca/pmix",
+	}, {
+		id: "log.mpi-version-mismatch", grade: family, words: []string{"_client.c at line"}, form: re(pmixClient),
+		says: "the MPI of {who} reaches no PMIx server that it understands: srun without --mpi=pmix, variables of a " +
+			"Slurm job " +
+			"that it is no part of, or another version of PMIx in its launcher",
+		do: "start it with the mpirun of the same MPI, or with srun --mpi=pmix (srun --mpi=list); in a container without a " +
+			"launcher unset SLURM_* and PMIX_*",
+		need: []string{"how it was started: mpirun, srun or alone", "ompi_info | grep -i pmix, and srun --mpi=list"},
+		from: "open-mpi/ompi opal/mca/pmix",
 	}, {
 		id: "log.disk-full", grade: decisive, words: []string{"not enough space for "},
 		form: re(`not enough space for (?P<file>/\S+)`),

@@ -153,10 +153,20 @@ var ncclCauses = []cause{
 		id: "log.library-mismatch", grade: decisive,
 		words: []string{"undefined symbol: nccl", "undefined symbol: nvml", "undefined symbol: __nv", "undefined symbol: cu",
 			"undefined symbol: ibv_", "undefined symbol: fi_", "GLIBC_", "GLIBCXX_", "undefined symbol: ompi",
-			"undefined symbol: ucp", "undefined symbol: MPI"},
-		form: re(`undefined symbol: (?P<sym>\w+)|version .(?P<sym>GLIBC\w*_[\d.]+). not found`),
+			"undefined symbol: ucp", "undefined symbol: MPI", "OPENSSL_", "CXXABI_", "LIBIBVERBS_", "IBVERBS_", "MLX5_"},
+		form: re(`undefined symbol: (?P<sym>\w+)|version .(?P<sym>(?:GLIBC\w*|OPENSSL|CXXABI|IBVERBS\w*|MLX5)_[\d.]+\w*). ` +
+			`not found`),
 		says: "{who} loads a library of the wrong version: {sym} is missing",
 		do:   "check LD_LIBRARY_PATH and LD_PRELOAD: the library must be the one that the program was built for",
+	}, {
+		id: "log.library-mismatch", grade: decisive, words: []string{"OpenSSL version mismatch. Built against"},
+		form: re(`OpenSSL version mismatch\. Built against (?P<has>\w+), you have (?P<gets>\w+)`),
+		says: "ssh of {who} was built for another OpenSSL ({has}) than the one that it loads ({gets}): the system's ssh " +
+			"takes " +
+			"libcrypto from a conda environment or another folder of LD_LIBRARY_PATH",
+		do: "call the launcher without that folder in LD_LIBRARY_PATH, or install an ssh that belongs to the environment " +
+			"(conda install openssh); ssh -V must work in the same shell. Other lines of the launcher follow from this one",
+		from: "openssh entropy.c",
 	}, {
 		id: "log.extension-mismatch", grade: decisive, words: []string{"undefined symbol: _ZN"},
 		form: re(`(?P<lib>[\w.+-]+\.so[\w.]*): undefined symbol: _ZN`),

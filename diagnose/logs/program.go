@@ -206,8 +206,12 @@ var programCauses = []cause{
 		not:   []string{"NCCL INFO"},
 		says: "NCCL of {who} cannot use NVLink SHARP[ (CUDA error {code})]: the fabric manager, the driver, or a " +
 			"container without it",
-		do:   "set NCCL_NVLS_ENABLE=0 to go on; then compare the versions of driver and fabric manager on that node",
-		need: []string{"systemctl status nvidia-fabricmanager and nvidia-smi of that node"},
+		do: "set NCCL_NVLS_ENABLE=0 to go on. Where the fabric manager was stopped or restarted after the GPUs were " +
+			"started: " +
+			"reset the GPUs (nvidia-smi -r, with no process on them) or reboot that node; else compare the versions of driver " +
+			"and fabric manager there",
+		need: []string{"systemctl status nvidia-fabricmanager of that node: since when does it run, and since when the node",
+			"nvidia-smi -q -d FABRIC, or nvidia-smi -q (Fabric), of that node"},
 		from: "NVIDIA/nccl nvls.cc",
 	}, {
 		id: "log.cuda-build-mismatch", grade: decisive,
@@ -226,7 +230,8 @@ var programCauses = []cause{
 		form: opt(`https?://(?P<host>[\w.-]+)|host='(?P<host>[\w.-]+)'`),
 		not:  []string{"wandb", "etrying", "retry"},
 		says: "{who} cannot download what it needs[ from {host}]",
-		do: "fetch it once before the job to a folder that all nodes have, and set HF_HUB_OFFLINE=1; or " +
+		do: "fetch it once before the job to a folder that all nodes have, and set HF_HUB_OFFLINE=1 (where the answer is " +
+			"429, all ranks asked at once); or " +
 			"give the nodes a way out",
 		need: []string{"curl -sI of that host from a node of the job"},
 	}, {
@@ -259,8 +264,15 @@ var programCauses = []cause{
 		from: "ray-project/ray#37757",
 	}, {
 		id: "log.ray-version", grade: decisive, words: []string{"Version mismatch: The cluster was started with"},
-		says: "{who} has another version of Ray or Python than the cluster's head",
-		do:   "install the same versions of Ray and Python on all nodes; the lines below have both",
+		later: []string{" Ray: ", " Python: ", "loudpickle: ", "yarrow: ", "This process on node "},
+		more: re(`^\s+(?:Ray: (?P<ray>\S+)|Python: (?P<python>\S+)|Cloudpickle: (?P<cloudpickle>\S+)|` +
+			`Pyarrow: (?P<pyarrow>\S+))\s*$|This process on node (?P<node>[\w.:-]+?)(?:,? was|,)`),
+		says: "{who} has another version of Ray, Python or a package than the cluster's head[; Ray {ray2}, the head {ray}]" +
+			"[; Python {python2}, the head {python}][; cloudpickle {cloudpickle2}, the head {cloudpickle}]" +
+			"[; pyarrow {pyarrow2}, the head {pyarrow}]",
+		do: "install the same versions of all three on all nodes, in the environment that ray start uses (one image, or " +
+			"one " +
+			"lock file); the lines below have both lists",
 		from: "ray utils.py",
 	}, {
 		id: "log.mount-gone", grade: family, soft: true, words: []string{"Stale file handle"},

@@ -21,6 +21,25 @@ var gcsNeed = []string{"does the head run (ray status there), and what is in gcs
 // rayCauses are ends of Ray's and Dask's workers and daemons.
 var rayCauses = []cause{
 	{
+		id: "log.host-oom", grade: decisive, words: []string{"node running low on memory", "killed due to memory pressure",
+			"Memory on the node (IP: "},
+		form: re(`node running low on memory|(?P<n>[1-9]\d*) Workers \(tasks / actors\) killed due to memory pressure` +
+			`(?:.* IP: (?P<node>[\w.:-]+?)\))?|Memory on the node \(IP: (?P<node>[\w.:-]+?),` +
+			`(?:.* was (?P<used>[\d.]+ ?[KMGT]i?B) ?/ ?(?P<all>[\d.]+ ?[KMGT]i?B))?`),
+		says: "Ray's memory monitor ended[ {n}] workers, since the memory of the host, not of a GPU, is full on {where}" +
+			"[: {used} of {all}]",
+		do: "give that host more memory, or start fewer workers or tasks on it (num_cpus of a task, num_workers), with " +
+			"less " +
+			"data in each; RAY_memory_usage_threshold is the limit. In a pod raise limits.memory",
+		from: "ray common/memory_monitor.cc, node_manager.cc",
+	}, {
+		id: "log.ray-worker", grade: open, words: []string{" Workers crashed due to other reasons at node"},
+		form: re(`, (?P<n>[1-9]\d*) Workers crashed due to other reasons at node \(ID: \w+, IP: (?P<node>[\w.:-]+?)\)`),
+		says: "{n} workers of Ray on {where} crashed, for another reason than memory",
+		need: []string{"the workers' own output there: /tmp/ray/session_latest/logs/worker-*.err",
+			"dmesg of that node: did the OOM killer end them, or did they crash"},
+		from: "ray node_manager.cc",
+	}, {
 		id: "log.ray-worker", grade: open, words: []string{"ActorDiedError: ", "RayActorError: ", "WorkerCrashedError: "},
 		form: re(`(?:ActorDiedError|RayActorError): The actor died unexpectedly|` +
 			`WorkerCrashedError: The worker died unexpectedly`),

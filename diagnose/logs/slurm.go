@@ -58,8 +58,10 @@ var schedulerCauses = []cause{
 		form:  re(`^sbatch: error: (?P<why>[^B].+)|(?:allocate resources|submission failed): (?P<why>.+)`),
 		not:   transportErrors,
 		says:  "Slurm refuses the job: {why}",
-		do:    "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER",
-		from:  "slurm, sbatch",
+		do: "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER; for GPUs " +
+			"(gres, " +
+			"--gpus) with what the nodes offer: sinfo -o \"%N %t %G\", and GresTypes of scontrol show config",
+		from: "slurm, sbatch",
 	}, {
 		id: "log.slurm-launch", grade: decisive,
 		words: []string{"CPU binding outside of job step allocation", "Unable to satisfy cpu bind request"},

@@ -112,7 +112,9 @@ var torchWaits = []cause{
 		not:   storeLostWords,
 		says: "{who} cannot connect to the store: no store listens there, the address is another host's, or a firewall " +
 			"drops the connection",
-		need: storeNeed,
+		need: append(storeNeed[:len(storeNeed):len(storeNeed)],
+			"on each node: getent hosts HOST for the host names of all nodes, by which torchrun's nodes call each other "+
+				"(or give each its address: --local-addr)"),
 		from: "torch c10d_rendezvous_backend.py",
 	}, {
 		id: "log.peer-lost", grade: cascade, soft: true, words: storeLostWords,
