@@ -46,6 +46,12 @@ var batchCauses = []cause{
 		re(`hard limit "h_(?:vmem|rss|data)".*\((?P<used>[\d.]+\w*) > limit:(?P<limit>[\d.]+\w*)\)`)),
 	endedBy("Grid Engine", "qacct -j JOB", []string{"exceeds job hard limit \"h_", "qmaster enforced h_rt"},
 		re(`(?P<why>hard limit "h_\w+"|qmaster enforced .+)`)),
+	overMemory("YARN", "hadoop ContainersMonitorImpl", []string{"exceeding memory limits", "exceeding physical " +
+		"memory limits",
+		"beyond physical memory limits", "the 'PHYSICAL' memory limit"},
+		re(`(?:memory limits?\.|usage:|memory limits?\. Current usage:) (?P<used>[\d.]+ ?[KMGT]?B) of (?P<limit>[\d.]+ `+
+			`?[KMGT]?B)`+
+			`|memory limits?`)),
 	overTime("HTCondor", "condor job events", []string{"The job exceeded allowed "},
 		re(`exceeded allowed (?:execute|job) duration of (?P<limit>\S+)`)),
 	overMemory("HTCondor", "condor vanilla_proc.cpp", []string{"Job has gone over "},

@@ -24,6 +24,15 @@ var clusterCauses = []cause{
 		do:   "no fault of the program: submit it with --requeue, write checkpoints, or use a QOS that is not preempted",
 		from: "slurm, slurmstepd",
 	}, {
+		id: "log.preempted", grade: family, again: true, words: []string{"pot interruption notice", "pot Interruption Notice",
+			"nstance was preempted", "nstance is being preempted", "VM was preempted", "node was preempted",
+			"TASK_STATE_PREEMPTED"},
+		says: "the machine or the job of {who} was preempted: the cloud or the scheduler took it back",
+		do: "no fault of the program: write checkpoints and let it start again, or use machines or a priority that are not " +
+			"preempted; the errors of the other processes follow from it",
+		need: []string{"the events of the cloud or the scheduler at that time"},
+		from: "AWS EC2 spot, GCE preemptible",
+	}, {
 		id: "log.slurm-requeued", grade: decisive, again: true, words: []string{"DUE TO JOB REQUEUE", "DUE to JOB REQUEUE"},
 		says: "Slurm ended the job to put it into the queue again (requeue): it was preempted, asked for that itself, or " +
 			"an operator did",

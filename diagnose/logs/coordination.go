@@ -39,6 +39,12 @@ var coordinationCauses = []cause{
 			"which processes of which jobs run on the coordinator's host"},
 		from: "openxla/xla coordination_service.cc",
 	}, {
+		id: "log.peer-lost", grade: waits, with: "jax.unhealthy", words: []string{"/job:"},
+		form: re(`^\s*/job:(?P<job>\w+)/replica:\d+/task:(?P<ranks>\d+)`),
+		says: "{who} (its task number in {job}) sent no more heartbeats: it failed, was preempted, or its node or network " +
+			"did",
+		need: gangNeed, from: "openxla/xla coordination_service.cc",
+	}, {
 		id: "log.task-missing", grade: family, soft: true, words: []string{"Master init: Unavailable", "Master init: " +
 			"UNAVAILABLE", "Master init: DeadlineExceeded", "Master init: DEADLINE_EXCEEDED"},
 		form: re(`Master init: (?P<why>.+)`),
@@ -57,7 +63,8 @@ var coordinationCauses = []cause{
 			`to all ` +
 			`addresses|OS Error|Connect(?:ion)? .*|connections to all backends failing.*|Trying to connect .*|` +
 			`Name resolution failure|DNS resolution failed.*|.*[Cc]onnection refused.*|Endpoint read failed|` +
-			`empty address list.*)|E\d{4} .*Failed to connect to channel`),
+			`empty address list.*)|E\d{4} .*Failed to connect to channel|` +
+			`failed to connect to all addresses; last error: \w+: ipv[46]:(?P<addr>\S+?): (?P<why>.*?)"?$`),
 		not:  []string{"CoordinationService"},
 		says: "{who} cannot connect to another process of the job by gRPC[: {addr}][, {why}]",
 		need: []string{"which address it calls: its settings and the lines before",
@@ -79,6 +86,7 @@ var coordinationCauses = []cause{
 
 // coordinationFacts are lines that these causes need.
 var coordinationFacts = []cause{
+	{id: "jax.unhealthy", grade: fact, words: []string{"stopped sending heartbeats"}, form: re(`(?P<v>heartbeats)`)},
 	{id: "gang.preempted", grade: fact, words: []string{"preemption_count", "preemptions="},
 		form: re(`preemption(?:_count|s)\s*[=:]\s*(?P<v>[1-9]\d*)`)},
 }

@@ -35,8 +35,45 @@ var countCauses = []cause{
 			"was built for"},
 		from: "TensorRT-LLM, vllm",
 	}, {
+		id: "log.world-size-mismatch", grade: family, words: []string{"umber of processes ", "umber of ranks ",
+			"umber of workers ", "umber of GPUs ", "umber of devices ", "default world size "},
+		form: re(`(?P<what>[Nn]umber of (?:processes|ranks|workers|GPUs|devices)) \(?(?P<a>\d+)\)? (?:does not match|` +
+			`doesn't match|is not equal to|!=|must (?:be equal to|match|equal)) (?:the )?(?P<other>[A-Za-z_][\w -]*?)?[ =:]*` +
+			`\(?(?P<b>\d+)\b|default (?P<what>world size) (?P<a>\d+), but found (?P<b>\d+) (?P<other>ranks)`),
+		test: func(v map[string]string) bool { return v["a"] != v["b"] },
+		not:  []string{"heckpoint", "INFO", " * ", "batch"},
+		says: "the number of processes does not fit what {who} expects: {what} {a}, and {b}[ ({other})]",
+		do:   worldDo, need: []string{"the command line that started the processes", "the sizes that the model or engine " +
+			"was built for"},
+		from: "torch device_mesh.py, TensorRT-LLM",
+	}, {
+		id: "log.parallel-sizes", grade: decisive, words: []string{"!= WORLD_SIZE(", "MPI worldSize is expected to be equal"},
+		form: re(`(?:dims: )?(?P<product>[\w() *]+?) != WORLD_SIZE\((?P<b>\d+)\)|worldSize is expected to be equal to ` +
+			`(?P<product>\S+)`),
+		says: "the product of the parallel sizes of {who} ({product}) is not the number of processes[, {b}]",
+		do: "start as many processes as that product (all nodes together), or change a parallel size so that the " +
+			"product is " +
+			"the number of processes",
+		from: "torchtitan parallel_dims.py, TensorRT-LLM executorImpl.cpp",
+	}, {
+		id: "log.parallel-sizes", grade: decisive, words: []string{"divisible by "},
+		form: re(`(?P<of>[A-Za-z][\w -]*?)[ =:]*\(?\b(?P<n>\d+)\)? (?:is not|must be|should be) divisible by ` +
+			`(?P<by>[a-z][\w -]*?)[ =:]*\(?(?P<m>\d+)\)? (?:times|\*|x) (?:the )?(?P<with>[a-z][\w -]*?)[ =:]*\(?(?P<k>\d+)`),
+		says: "the {of} of {who}, {n}, is no multiple of the {by} x the {with} ({m} x {k})",
+		do: "choose a {of} that is a multiple of {m} x {k}: the number of processes divides it, so a node more or less " +
+			"changes it",
+		from: "Megatron num_microbatches_calculator.py",
+	}, {
+		id: "log.device-index", grade: family, words: []string{"requested but only "},
+		form: re(`(?P<want>\d+) (?:GPUs? |devices? )?requested but only (?P<has>\d+)`),
+		says: "{who} asks for {want} GPUs, and its host shows {has}",
+		do: "ask for as many as nvidia-smi -L shows to the job (-g of nccl-tests is for each process: with one process for " +
+			"each GPU it is 1), or give the job more: --gres, --gpus, CUDA_VISIBLE_DEVICES",
+		need: []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them"},
+		from: "NVIDIA/nccl-tests common.cu",
+	}, {
 		id: "log.parallel-sizes", grade: family, with: "parallel.groups", words: []string{"divisible by "},
-		form: re(notDivisible), test: named,
+		form: re(notDivisible), test: uneven,
 		says: "the number of processes[, {of}] {n} of {who} is no multiple of {m}[, the {by}], the size of a parallel " +
 			"group " +
 			"[ (in {latest})]",
@@ -45,7 +82,7 @@ var countCauses = []cause{
 		need: []string{"the parallel sizes, and the number of processes that were started"},
 		from: "DeepSpeed utils/groups.py, Megatron parallel_state.py",
 	}, {
-		id: "log.parallel-sizes", grade: family, words: []string{"divisible by "}, form: re(notDivisible), test: named,
+		id: "log.parallel-sizes", grade: family, words: []string{"divisible by "}, form: re(notDivisible), test: uneven,
 		not:  []string{"arning", "WARN", "INFO", "rounding", "padding", "padded", "will be"},
 		says: "two sizes of {who} do not fit: {n}[, the {of},] is no multiple of {m}[, the {by}]",
 		do: "compare {n} and {m} with the number of processes, the parallel sizes (tensor, pipeline, expert, sequence), " +
@@ -56,12 +93,13 @@ var countCauses = []cause{
 	},
 }
 
-// named leaves the name of an exception out of the names of the numbers.
-func named(v map[string]string) bool {
+// uneven says whether a number does not divide the other, and leaves the name of an exception out of their names.
+func uneven(v map[string]string) bool {
 	if strings.HasSuffix(v["of"], "Error") || strings.HasSuffix(v["of"], "Exception") {
 		v["of"] = ""
 	}
-	return true
+	n, m := number(v["n"]), number(v["m"])
+	return m > 0 && n%m != 0
 }
 
 // groupForm are functions that divide the processes into groups.

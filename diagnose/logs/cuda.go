@@ -78,8 +78,8 @@ var cudaCauses = []cause{
 		words: []string{"hipErrorNoBinaryForGpu", "Cannot find CO in the bundle",
 			"Unable to find code object for all current", "etrieve Static function", "etrieve static function",
 			"No compatible code objects found for", "hipErrorInvalidKernelFile", "HSA_STATUS_ERROR_INVALID_ISA",
-			"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS"},
-		form: opt(`for ISA: \S*?(?P<isa>gfx\w+)|found for:? ?(?P<isa>gfx\w+)`),
+			"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS", "hipErrorSharedObjectInitFailed", "TensileLibrary"},
+		form: opt(`for ISA: \S*?(?P<isa>gfx\w+)|GPU arch ?: ?(?P<isa>gfx\w+)|found for:? ?(?P<isa>gfx\w+)`),
 		says: "the program of {who}, or a library, has no code for this AMD GPU[ ({isa})]",
 		do: "install a build of torch, ROCm and RCCL that has that GPU in its list (rocminfo | grep gfx; roc-obj-ls " +
 			"LIBRARY " +

@@ -5,14 +5,16 @@ const (
 	rdmaGone = "NCCL then goes on by sockets, which is slow; other programs end"
 	rdmaDo   = "in the job's container compare ls /sys/class/infiniband with ibv_devinfo and ls -l /dev/infiniband. "
 	// noRDMA are answers of programs that get no RDMA device.
-	noRDMA = `No (?:IB|RDMA|InfiniBand|HCA) ?devices? (?:were )?found|[Uu]nable to find (?:the Infiniband|any IB)|` +
+	noRDMA = `(?i:no (?:IB|RDMA|InfiniBand|HCA|RoCE|CXI|RNIC)) ?devices? (?:were )?found|[Uu]nable to find (?:the ` +
+		`Infiniband|any IB)|` +
 		`No active HCAs found|IB device \S+ (?:was )?not found|rdma_\w+: (?:No such (?:device|file)|Function not)|` +
 		`NET/IB : No device found|[Ff]ailed to get (?:IB|RDMA|InfiniBand) devices? list|` +
 		`ibv_get_device_list\S* (?:failed|error|Function not|No such|returned (?:0|NULL))`
 )
 
 var (
-	noRDMAWords = []string{"devices found", "device found", "device list", "devices list", "Infiniband/RoCE device",
+	noRDMAWords = []string{"devices found", "device found", "devices Found", "device list", "devices " +
+		"list", "Infiniband/RoCE device",
 		"any IB device", "HCAs found", "IB device ", "rdma_getaddrinfo: ", "rdma_create_", "rdma_bind_addr: ",
 		"rdma_resolve_addr: ", "ibv_get_device_list", "devices were found"}
 	rdmaNeed = []string{"ibv_devinfo and ls -l /dev/infiniband, in the job's container and on its host",
@@ -60,6 +62,23 @@ var deviceCauses = []cause{
 			"in the image",
 		need: rdmaNeed, from: "linux-rdma/rdma-core libibverbs/init.c",
 	}, {
+		id: "log.rdma-device", grade: family, soft: true, words: []string{"No active HCAs found"},
+		says: "MPI (MVAPICH) of {who} finds no RDMA adapter with an active port",
+		do: "on that host: ibstat must show State: Active; in a container ls -l /dev/infiniband. Without RDMA use an " +
+			"MPI or " +
+			"a build for TCP",
+		need: rdmaNeed, from: "MVAPICH rdma_iba_priv.c",
+	}, {
+		id: "log.rdma-device", grade: family, quiet: true, soft: true, words: []string{"/dev/infiniband/"},
+		form: re(`(?:open|access)\S* .*(?P<dev>/dev/infiniband/\w+).*?(?P<why>[Pp]ermission denied|[Oo]peration not ` +
+			`permitted|` +
+			`[Nn]o such (?:file|device)[\w ]*)`),
+		says: "{who} cannot open {dev} ({why}): the container does not have it, or the user has no right to it",
+		do: "start the container with --device=/dev/infiniband (all of it: uverbs* and rdma_cm), in Kubernetes with the " +
+			"rdma " +
+			"resource; outside of one the files are to be open for all (udev, rdma-core): ls -l {dev}",
+		need: rdmaNeed, from: "linux-rdma/rdma-core",
+	}, {
 		id: "log.rdma-device", grade: family, quiet: true, soft: true, words: noRDMAWords, form: re(noRDMA),
 		not: []string{"INFO", "CMA: ", "librdmacm: "},
 		says: "{who} finds no RDMA device: its container has no such device, the image lacks the library of the adapter " +
@@ -81,7 +100,7 @@ var deviceCauses = []cause{
 			"leaves a device out that is not for the job",
 		need: rdmaNeed, from: "NVIDIA/nccl ibvwrap.cc, ibv_open_device(3)",
 	}, {
-		id: "log.rdma-device", grade: family, soft: true,
+		id: "log.rdma-device", grade: family, quiet: true, soft: true,
 		words: []string{"EFA devices found", "EFA device found", "is not EFA enabled", "No EFA devices"},
 		form:  re(`(?i)no (?:valid )?EFA devices?\b|(?P<type>[a-z]\w*\.\w+) is not EFA enabled`),
 		says: "{where} has no EFA device[ (its type is {type})]: that type of instance has no EFA, no EFA is attached, " +
@@ -121,12 +140,46 @@ var deviceCauses = []cause{
 			"annotation k8s.v1.cni.cncf.io/resourceName of the network-attachment-definition name the same one",
 		from: "k8snetworkplumbingwg/sriov-cni config.go",
 	}, {
+		id: "log.k8s-device", grade: decisive, words: []string{"failed to move RDMA device "},
+		form: re(`failed to move RDMA device (?P<dev>[\w.-]+) to (?:\w+ )?(?:namespace|netns)\S* (?P<why>.*)`),
+		says: "the RDMA device {dev} of {where} cannot be given to a pod ({why})",
+		do: "rdma system on that node must show netns exclusive (rdma system set netns exclusive, before any pod uses " +
+			"RDMA, " +
+			"and ib_core netns_mode=0 at boot); with netns shared leave the rdma plugin out of the network",
+		from: "k8snetworkplumbingwg/rdma-cni",
+	}, {
 		id: "log.k8s-device", grade: decisive, words: []string{"cannot find a network-attachment-definition ("},
 		form: re(`network-attachment-definition \((?P<net>[^)]*)\) in namespace \((?P<ns>[^)]*)\)`),
 		says: "the pod names the network {net}, and the namespace {ns} has no network of that name",
 		do: "kubectl get net-attach-def -A: write NAMESPACE/NAME in the annotation k8s.v1.cni.cncf.io/networks, or create " +
 			"it in the pod's namespace",
 		from: "k8snetworkplumbingwg/multus-cni k8sclient.go",
+	}, {
+		id: "log.slurm-config", grade: decisive, words: []string{" has low "},
+		form: re(`Node (?P<node>[\w.-]+) has low (?P<what>\w+) size \((?P<has>\d+) < (?P<want>\d+)\)`),
+		says: "Slurm takes {where} out of use: its {what} is {has}, and slurm.conf gives it {want}",
+		do: "slurmd -C on that node shows what it has: write that into its line of slurm.conf (a bit less memory), or look " +
+			"what the node has lost; then scontrol update nodename=NODE state=resume",
+		from: "slurm, slurmctld",
+	}, {
+		id: "log.no-gpu-slots", grade: decisive, words: []string{"Allocate failed due to "},
+		form: re(`Allocate failed due to (?:requested number of devices unavailable for (?P<what>[\w./-]+)\. ` +
+			`Requested: (?P<want>\d+), Available: (?P<has>\d+)|(?P<why>[^,;]+))`),
+		says: "a node refuses a pod[: it asks for {want} {what}, and {has} are free][: {why}]",
+		do: "nvidia-smi on that node, and the output of its device plugin: a device that is unhealthy, or a plugin that " +
+			"was " +
+			"restarted; delete the pod, so that it is placed again",
+		from: "kubernetes kubelet cm/devicemanager",
+	}, {
+		id: "log.k8s-device-plugin", grade: family, quiet: true, soft: true,
+		words: []string{"Incompatible strategy detected ", "No devices found. Waiting indefinitely"},
+		says: "the device plugin of {where} finds no GPU: its container does not run with NVIDIA's runtime, or the node " +
+			"has " +
+			"no driver or no GPU",
+		do: "make nvidia the default runtime of that node (nvidia-ctk runtime configure --set-as-default, or " +
+			"runtimeClassName: nvidia for the plugin), and see nvidia-smi on the host; on nodes without GPUs start no plugin",
+		need: []string{"nvidia-smi on that node, and the settings of its container engine"},
+		from: "NVIDIA/k8s-device-plugin",
 	}, {
 		id: "log.k8s-device-plugin", grade: decisive, soft: true, words: []string{"restarting failed container"},
 		form: re(`restarting failed container[= ](?P<container>[\w.-]*` + pluginName + `[\w.-]*)` +

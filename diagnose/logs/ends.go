@@ -128,7 +128,7 @@ var endCauses = []cause{
 			" Killed ",
 		},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: Killed|` +
-			`^Killed(?:\s|$)|(?:^|[\s|:>\]])\S+: line \d+: +\d+ Killed(?:\s|$)|` + // of a shell
+			`^Killed(?:\s|$)|(?:^|[\s|:>\]])\S+: line \d+: +\d+ Killed(?:\s|$)|\] Killed\s*$|` + // of a shell, and of make
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal 9|` +
 			`KILLED BY SIGNAL: 9\b|EXIT CODE: 9\b|exitcode: -9\) local_rank: (?P<local>\d+)|exitCode: 137|Exit Code:|signal 9|` +
 			`exit status 137`),
@@ -171,6 +171,10 @@ var endCauses = []cause{
 		form:  opt(`local_rank: (?P<local>\d+)`),
 		says:  "{who} ended by an error in native code",
 		need:  exitCrash.need,
+	}, {
+		id: exitOther.id, grade: exitOther.grade, words: []string{"died with <Signals."},
+		form: re(`died with <Signals\.(?P<sig>SIG[A-Z]+)`),
+		says: exitOther.says, need: exitOther.need, from: "CPython subprocess.py",
 	}, {
 		id: exitTerm.id, grade: exitTerm.grade, words: []string{"Terminated"},
 		form: re(`(?:^|[\\|/\]%-])Terminated\s*$`), // by a shell, which writes no more where it waits for its own child

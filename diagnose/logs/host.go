@@ -36,6 +36,15 @@ var hostCauses = []cause{
 		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
 		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
 	}, {
+		id: "log.host-oom", grade: family, words: []string{"DefaultCPUAllocator: ", "MemoryError: Unable to allocate "},
+		form: re(`you tried to allocate (?P<size>\d+ bytes)|MemoryError: Unable to allocate (?P<size>[\d.]+ ?\w+)`),
+		says: "{who} gets no more memory of the host: it asks for {size} at once",
+		do: "a size that is too large for the host is an error of the program or its data; else give the job more " +
+			"memory, or " +
+			"start fewer processes and DataLoader workers on the host; ulimit -v must say unlimited",
+		need: []string{"free -g of that node, the memory limit of the job or container, and ulimit -v"},
+		from: "torch c10/core/CPUAllocator, numpy",
+	}, {
 		id: "log.host-oom", grade: decisive, words: []string{"init was OOM-killed"},
 		says: "the memory limit of a container is too low even to start it: its first process was killed on {where}",
 		do:   "raise the limit of that container (limits.memory; the unit may be missing: 512 are bytes, 512Mi not)",

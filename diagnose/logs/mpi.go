@@ -133,6 +133,15 @@ var mpiCauses = []cause{
 		need: []string{"srun --mpi=list, and scontrol show config | grep -i MpiDefault", "ompi_info | grep -i pmix"},
 		from: "open-mpi/ompi opal/mca/pmix",
 	}, {
+		id: "log.pmi-mismatch", grade: family, quiet: true, soft: true, words: []string{"PMI server not found"},
+		says: "Intel MPI of {who} finds no PMI server, so each process is a world of its own: srun was called without the " +
+			"PMI library that Intel MPI is to use",
+		do: "export I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so (of this Slurm) and srun --mpi=pmi2, or start with mpirun; " +
+			"for a " +
+			"single process the line means nothing",
+		need: []string{"srun --mpi=list, and how it was started"},
+		from: "Intel MPI",
+	}, {
 		id: "log.mpi-version-mismatch", grade: family, words: []string{"_client.c at line"}, form: re(pmixClient),
 		says: "the MPI of {who} reaches no PMIx server that it understands: srun without --mpi=pmix, variables of a " +
 			"Slurm job " +

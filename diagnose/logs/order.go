@@ -19,7 +19,7 @@ func ofLastStart(roots []*event) []*event {
 
 // schedulerEnds are ends of whole jobs, after which the processes that still run fail.
 var schedulerEnds = []string{"log.slurm-preempted", "log.slurm-requeued", "log.slurm-time", "log.slurm-node",
-	"log.batch-time", "log.k8s-evicted"}
+	"log.batch-time", "log.k8s-evicted", "log.preempted"}
 
 // schedulerFirst puts the end of the job by its scheduler before the errors that have a later time, in whatever order
 // the log has the lines.

@@ -185,6 +185,15 @@ var rdmaCauses = []cause{
 		},
 		from: "NVIDIA/nccl#2013",
 	}, {
+		id: "log.rdma-connect", grade: open, words: []string{"RDMA_CM_EVENT_"},
+		form: re(`(?P<event>RDMA_CM_EVENT_(?:ADDR_ERROR|ROUTE_ERROR|CONNECT_ERROR|UNREACHABLE|REJECTED))` +
+			`(?:.*?(?:error|status):? ?(?P<code>-?\d+))?`),
+		says: "the RDMA connection of {who} fails ({event}[, error {code}]): no RDMA device has the address (ADDR), no way " +
+			"leads to the other end (ROUTE, UNREACHABLE), or no process listens there (REJECTED)",
+		need: []string{"rdma link and ip -br addr of both hosts: which RDMA device has which address",
+			"does the other process run and listen, and what is its output", "ping -I between the two addresses"},
+		from: "rdma_get_cm_event(3)",
+	}, {
 		id: "log.efa", grade: open, words: []string{"efa_rdm_txe_handle_error", "efa_rdm_rxe_handle_error"},
 		form: opt(`message: (?P<why>.+?) My EFA.*Peer host id: (?P<host>[\w-]+)`),
 		says: "a transfer of {who} over the EFA failed[: {why}][, to the host {host}]",

@@ -16,8 +16,9 @@ var serviceCauses = []cause{
 	}, {
 		id: "log.fabric-manager-down", grade: family, words: []string{"abricmanager", "abric manager", "abric Manager",
 			"NVSwitch driver failed"},
-		form: re(`(?:request to query NVSwitch|NVSwitch driver|[Ff]abric.?[Mm]anager).*` +
-			`(?:failed with error:? ?|version mismatch|versions? .*(?:not|n't) match)(?P<why>.*)`),
+		form: re(`(?:request to query NVSwitch|NVSwitch driver).*failed with error: ?(?P<why>.*)|` +
+			`[Ff]abric.?[Mm]anager.*?(?P<why>(?:driver interface )?version \S+ (?:don't|doesn't|does not) match .*|` +
+			`version mismatch.*)`),
 		not: []string{"NV_WARN_NOTHING_TO_DO"},
 		says: "the fabric manager of {where} does not start[: {why}], and without it GPUs that are connected by NVSwitches " +
 			"cannot be used together (CUDA error 802)",
@@ -25,6 +26,16 @@ var serviceCauses = []cause{
 			"enable --now nvidia-fabricmanager; its log is /var/log/fabricmanager.log",
 		need: []string{"cat /proc/driver/nvidia/version, and nv-fabricmanager --version, of that node",
 			"/var/log/fabricmanager.log of that node"},
+		from: "NVIDIA fabric manager",
+	}, {
+		id: "log.nvls", grade: family, words: []string{"in the multicast team request"},
+		form: re(`failed to find the GPU handle`),
+		says: "the fabric manager of {where} does not know a GPU that asks for NVLink SHARP (multicast): it was started " +
+			"anew " +
+			"after the GPUs, as a rule",
+		do: "reset the GPUs (nvidia-smi -r, with no process on them) or reboot that node; NCCL_NVLS_ENABLE=0 goes on " +
+			"without",
+		need: []string{"since when the fabric manager runs (systemctl status nvidia-fabricmanager), and since when the node"},
 		from: "NVIDIA fabric manager",
 	}, {
 		id: "log.service", grade: open, soft: true, quiet: true, words: []string{"rocess exited, code=", "ailed with " +

@@ -188,9 +188,10 @@ var torchWaits = []cause{
 		need: []string{"was the program started on all of them: gcloud compute tpus tpu-vm ssh --worker=all"},
 	}, {
 		id: "log.jax-coordinator", grade: ended,
-		words: []string{"CoordinationService/RegisterTask", "CoordinationService/Barrier"},
-		form:  re(`(?:DEADLINE_EXCEEDED|UNAVAILABLE|RPC|rpc)`),
-		says:  "{who} cannot register with JAX's coordinator (process 0)",
+		words: []string{"CoordinationService/RegisterTask", "CoordinationService/Barrier",
+			"Connecting to coordination service", "onnect to coordination service"},
+		form: re(`(?:DEADLINE_EXCEEDED|UNAVAILABLE|RPC|rpc)`),
+		says: "{who} cannot register with JAX's coordinator (process 0)",
 		need: []string{"does process 0 run, and listen at the coordinator's address: ss -ltnp there",
 			"is that port reachable from this host: nc -zv HOST PORT", "http_proxy and no_proxy of this host"},
 		from: "jax-ml/jax distributed.py",
