@@ -69,6 +69,7 @@ var facts = []cause{
 			"building "}, form: re(`(?P<v>\w+)`)},
 	{id: "data.prepared", grade: fact, words: []string{"Preparing ", "reparing ", "Running tokenizer", "okenizing ",
 		"Generating ", "ownloading "}, form: re(`(?i)(?:prepar|tokeniz|generat|download)\w*\b.*?\b(?P<v>\d{1,3})%\|`)},
+	{id: "nfs.answers", grade: fact, words: []string{"nfs: server "}, form: re(`nfs: server \S+ (?P<v>OK)`)},
 	{id: "crash.signal", grade: fact, words: []string{"Caught signal ", "Process received signal"},
 		form: re(`(?P<v>signal)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},

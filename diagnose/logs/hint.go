@@ -45,6 +45,11 @@ var hintWords = []string{
 	"rror opening ", "rror creating ", "rror starting ", "rror connecting ", "rror " +
 		"loading ", "navailable: ", "UNAVAILABLE: ",
 	": E tensorflow/", ": E external/", "E01", "E02", "E03", "E04", "E05", "E06", "E07", "E08", "E09", "E10", "E11", "E12",
+	"evel\":\"", "everity\":\"", "evel=", "ABORTED: ", "INTERNAL: ", "DEADLINE_EXCEEDED: ", "RESOURCE_EXHAUSTED: ",
+	"FAILED_PRECONDITION: ", "PERMISSION_DENIED: ", "Abort", "Hangup", "detected ***", "disconnected", "NotReady",
+	"CUDA error", "HIP error", "rror code", "rc=", "eturned -", "\"failed\"", "\"error\"", ": error", "=error", ": failed",
+	"=failed", "o route to host", "roken pipe", "annot continue", "errors", "error generated", "rrors occurred", "mount: ",
+	"o answer from ", "o response from ", "o reply from ",
 	"no valid ", "no usable ", "no free ", "no suitable ",
 }
 
@@ -71,6 +76,18 @@ var hintForms = []form{
 	re(`(?i)\berror (?:to|while|when|during|getting|reading|opening|creating|starting|connecting|loading) \w|` +
 		`\bUnavailable: \w|\bno (?:[\w.-]+ ){0,3}(?:devices?|adapters?|GPUs?|interfaces?|nodes?|hosts?|slots?|ports?|` +
 		`resources?|workers?|providers?|routes?) (?:were |was |is |are )?(?:found|available|detected|left)\b`),
+	re(`(?i)"?(?:level|severity|lvl)"?\s*[:=]\s*"?(?:error|fatal|critical|panic)\b|` +
+		`"?(?:status|state|result|conclusion)"?\s*[:=]\s*"?(?:failed|failure|error|errored)\b|` +
+		`\b(?:cuda|hip) error:? \d|\berror code:? -?[1-9]|\brc ?= ?-?[1-9]\d*\b|\breturned -[1-9]`),
+	re(`^(?:[\w.]+: ` +
+		`)?(?:ABORTED|INTERNAL|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|FAILED_PRECONDITION|PERMISSION_DENIED): \S|` +
+		`^\s*(?:Aborted|Abort trap|Hangup)\b[!:. \d]*$|(?:overflow|smashing) detected \*\*\*|` +
+		`(?i)\b(?:node|worker|rank|host|peer|process|replica|member)s? ?[\w.-]* (?:(?:is|was|are|were|has|have)(?: ` +
+		`been| now)? )?` +
+		`(?:lost|down|disconnected|dead)\b|\bNodeNotReady\b`),
+	re(`(?i)\bno route to host\b|\bbroken pipe\b|\bcannot continue\b|\bdue to (?:previous |earlier )?errors?\b|` +
+		`(?:^|\b[1-9]\d* )errors? (?:occurred|generated|found|encountered)\b|^mount(?:\.\w+)?: .*\b(?:wrong|bad|not)\b|` +
+		`\bno (?:answer|response|reply) from\b`),
 	re(`^E(?:0\d|1[0-2])[0-3]\d \d\d:\d\d:\d\d.*\.(?:cc|cpp|cu|h|go|rs):\d+\]|: E (?:tensorflow|external)/`),
 }
 

@@ -66,6 +66,70 @@ var kernelCauses = []cause{
 			"the processes that use it (lsof /dev/infiniband)"},
 		from: "Linux drivers/infiniband/hw/efa",
 	}, {
+		id: "log.ib-device", grade: family, words: []string{"health compromised", "evice's health compromised"},
+		form: re(`mlx5_core (?P<pci>[\da-f:]+\.\d).*health compromised`),
+		says: "the RDMA adapter at {pci} of {where} no longer answers its driver: its firmware has stopped, or the " +
+			"device is " +
+			"broken",
+		do: "drain that node; dmesg | grep mlx5_core shows what was before; reset the adapter (mlxfwreset) or " +
+			"power-cycle the " +
+			"node, update its firmware, and replace it if it happens again",
+		need: []string{"dmesg | grep mlx5_core of that node, and the firmware's version (ibv_devinfo)"},
+		from: "Linux drivers/net/ethernet/mellanox/mlx5/core/health.c",
+	}, {
+		id: "log.ib-port-down", grade: family, quiet: true, soft: true, words: []string{"Port module event"},
+		form: re(`mlx5_core (?P<pci>[\da-f:]+\.\d).*Port module event.*module (?P<n>\d+), (?P<why>Cable error.*|High ` +
+			`Temp.*)`),
+		says: "the adapter at {pci} of {where} reports its cable: {why} (module {n})",
+		do: "reseat or replace that cable or transceiver (mlxlink -d DEVICE -m shows it); a port that the job does not use " +
+			"does no harm",
+		need: []string{"mlxlink and ethtool of that port: is it one that the job uses"},
+		from: "Linux drivers/net/ethernet/mellanox/mlx5/core/events.c",
+	}, {
+		id: "log.gpu-ecc", grade: family, words: []string{"amdgpu"},
+		form: re(`amdgpu(?: (?P<pci>[\da-f]{4}:[\da-f:]+\.\d))?.*?(?P<why>GPU reset begin|ring \w+ timeout|` +
+			`[Uu]ncorrectable (?:hardware )?errors?|Fatal error during GPU init|` +
+			`device lost from bus)`),
+		says: "an AMD GPU[ at {pci}] of {where} has stopped or has an error ({why}): a kernel that hangs, the driver, " +
+			"or the " +
+			"hardware",
+		do: "drain that node; dmesg | grep amdgpu has the first error; reset the GPU (rocm-smi --gpureset) or reboot, and " +
+			"replace it if it happens again",
+		need: []string{"dmesg | grep amdgpu of that node", "rocm-smi and rocm-smi --showras all of that node"},
+		from: "Linux drivers/gpu/drm/amd/amdgpu",
+	}, {
+		id: "log.pcie", grade: family, words: []string{"AER: "},
+		form: re(`(?P<pci>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d).*AER: .*[Uu]ncorrect\w+ \((?P<kind>Fatal|Non-Fatal)\)`),
+		says: "PCIe of {where} reports an error that was not corrected ({kind}), at {pci}: a device, its slot or riser, or " +
+			"the port above it",
+		do: "drain that node; lspci -s {pci} and lspci -t show the device (a GPU, an adapter); reseat or replace it if it " +
+			"happens again",
+		need: []string{"dmesg | grep -E 'AER|pcieport' of that node: which device reports first"},
+		from: "Linux drivers/pci/pcie/aer.c",
+	}, {
+		id: "log.kernel", grade: decisive, words: []string{"Kernel panic - not syncing"},
+		form: re(`Kernel panic - not syncing: (?P<why>.*)`),
+		says: "the kernel of {where} has stopped (panic: {why}), and with it all processes there",
+		do:   "leave that node out, and look at the lines before and at its crash dump: hardware, a driver, or memory",
+		from: "Linux kernel/panic.c",
+	}, {
+		id: "log.kernel", grade: open, soft: true, words: []string{" lockup - CPU#", "blocked for more than "},
+		form: re(`(?P<what>(?:soft|hard) lockup) - CPU#|` +
+			`task (?P<proc>[^:]+):(?P<pid>\d+) blocked for more than (?P<secs>\d+) seconds`),
+		says: "the kernel of {where} reports [that {proc} (pid {pid}) waits for more than {secs} s, as a rule for " +
+			"storage or " +
+			"a device][a processor that does not go on ({what})]",
+		need: []string{"dmesg of that node: the stack below this line shows what it waits for",
+			"do the file systems there answer (NFS, Lustre): df, ls"},
+		from: "Linux kernel/hung_task.c, watchdog.c",
+	}, {
+		id: "log.mount-gone", grade: family, soft: true, but: "nfs.answers", words: []string{"nfs: server "},
+		form: re(`nfs: server (?P<host>\S+) not responding`),
+		says: "the file server {host} does not answer {where} (NFS): processes that use it there wait",
+		do:   "ping {host} from that node, and look at the server's load and network; df of the mount hangs until it answers",
+		need: []string{"dmesg of that node: does a line \"nfs: server {host} OK\" follow", "the load of the server"},
+		from: "Linux net/sunrpc/clnt.c",
+	}, {
 		id: "log.host-memory", grade: decisive,
 		words: []string{" UE ", "Uncorrected hardware memory error", "Uncorrected error", "Memory failure: "},
 		form: re(`EDAC .*\d UE (?P<what>[^(]*)|Uncorrected (?:hardware memory )?error|Memory failure: .*(?:Killing|` +

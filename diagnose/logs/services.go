@@ -38,17 +38,17 @@ var serviceCauses = []cause{
 		need: []string{"since when the fabric manager runs (systemctl status nvidia-fabricmanager), and since when the node"},
 		from: "NVIDIA fabric manager",
 	}, {
-		id: "log.service", grade: open, soft: true, quiet: true, words: []string{"rocess exited, code=", "ailed with " +
-			"result '",
+		id: "log.service", grade: open, soft: true, quiet: true,
+		words: []string{"rocess exited, code=", "ailed with result '", "Start request repeated too quickly",
 			"\" failed! Exit code: "},
 		form: re(`(?P<unit>[\w@.:\\-]+\.(?:service|socket|mount|scope)): (?:(?:Main|Control) process exited, code=\w+, ` +
-			`status=(?P<code>(?:[1-9]\d*|\w*/[A-Z])\S*)|Failed with result '(?P<why>[^']+)')|` +
+			`status=(?P<code>(?:[1-9]\d*|\w*/[A-Z])\S*)|Failed with result '(?P<why>[^']+)'|` +
+			`Start request (?P<why>repeated too quickly))|` +
 			`"(?P<unit>/\S+)[^"]*" failed! Exit code: (?P<code>\d+)`),
 		not:  []string{"status=15/TERM", "status=143"},
 		says: "the service {unit} of {where} has ended[ with {code}][: {why}]; its own error is not in these lines",
 		need: []string{"journalctl -u {unit} of that node: the lines before", "systemctl status {unit} of that node: " +
-			"does it " +
-			"run now"},
+			"does it run now"},
 		from: "systemd.exec(5)",
 	},
 }

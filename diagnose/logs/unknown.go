@@ -86,7 +86,7 @@ func (f *follower) unfinished() {
 	const after = 3
 	for st := range f.busy {
 		t := st.trace
-		if t == nil || t.inner == "" || t.of != nil || t.lines-t.framed > after {
+		if t == nil || t.inner == "" && t.lines > 1 || t.of != nil || t.lines-t.framed > after {
 			continue
 		}
 		f.current, f.chunk = nil, nil
