@@ -26,6 +26,9 @@ const libibverbsABI = `Driver (?P<lib>\w+) does not support the kernel ABI of (?
 	`(?P<low>\d+) to ` +
 	`(?P<high>\d+)\)(?: for device \S*/(?P<dev>[\w.-]+))?`
 
+// probes are in lines of libraries that look for all kinds of devices, and go on without most.
+var probes = []string{"INFO", "<info>", "<debug>", "<trace>", "libfabric:", "UCX", "DEBUG", "CMA: ", "librdmacm: "}
+
 // deviceCauses are devices that a process or a node is to have, and cannot use: RDMA devices in a container or image,
 // and devices that Slurm and Kubernetes give out.
 var deviceCauses = []cause{
@@ -56,7 +59,7 @@ var deviceCauses = []cause{
 		need: rdmaNeed, from: "linux-rdma/rdma-core libibverbs/init.c",
 	}, {
 		id: "log.rdma-device", grade: family, soft: true, with: "rdma.library", words: noRDMAWords, form: re(noRDMA),
-		not:  []string{"NCCL INFO", "INFO"},
+		not:  probes,
 		says: "{who} gets no RDMA device: libibverbs reports before that it has no library for it, or one that does not fit",
 		do: rdmaDo + "Install ibverbs-providers (Debian) or rdma-core (RPM), or the library of the host's driver release, " +
 			"in the image",
@@ -73,6 +76,7 @@ var deviceCauses = []cause{
 		form: re(`(?:open|access)\S* .*(?P<dev>/dev/infiniband/\w+).*?(?P<why>[Pp]ermission denied|[Oo]peration not ` +
 			`permitted|` +
 			`[Nn]o such (?:file|device)[\w ]*)`),
+		not:  probes,
 		says: "{who} cannot open {dev} ({why}): the container does not have it, or the user has no right to it",
 		do: "start the container with --device=/dev/infiniband (all of it: uverbs* and rdma_cm), in Kubernetes with the " +
 			"rdma " +
@@ -80,7 +84,7 @@ var deviceCauses = []cause{
 		need: rdmaNeed, from: "linux-rdma/rdma-core",
 	}, {
 		id: "log.rdma-device", grade: family, quiet: true, soft: true, words: noRDMAWords, form: re(noRDMA),
-		not: []string{"INFO", "CMA: ", "librdmacm: "},
+		not: probes,
 		says: "{who} finds no RDMA device: its container has no such device, the image lacks the library of the adapter " +
 			"(ibverbs-providers), or the host has no adapter or no module for it",
 		do: rdmaDo + "Where only the host lists devices, give the container /dev/infiniband (docker " +
@@ -103,6 +107,7 @@ var deviceCauses = []cause{
 		id: "log.rdma-device", grade: family, quiet: true, soft: true,
 		words: []string{"EFA devices found", "EFA device found", "is not EFA enabled", "No EFA devices"},
 		form:  re(`(?i)no (?:valid )?EFA devices?\b|(?P<type>[a-z]\w*\.\w+) is not EFA enabled`),
+		not:   probes,
 		says: "{where} has no EFA device[ (its type is {type})]: that type of instance has no EFA, no EFA is attached, " +
 			"or the container sees neither /sys nor /dev/infiniband",
 		do: "use an instance type with an EFA, attached to its network interface (fi_info -p efa on the host), and start " +
