@@ -32,6 +32,22 @@ func Stuck(dsts []netip.Addr) (f Fault) {
 
 func stuck(dst netip.Addr) Fault {
 	dst = dst.Unmap()
+	if f := blocked(dst); f != (Fault{}) {
+		return f
+	}
+	r, err := RouteTo(dst)
+	if err != nil {
+		return Fault{}
+	}
+	if hops, setting := hopLimit(dst, r.Interface); hops > 0 && hops < fewHops && viaRouter(dst) {
+		return Fault{fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router", hops, dst),
+			fmt.Sprintf("sysctl -w %s=64", setting)}
+	}
+	return Fault{}
+}
+
+// blocked returns why no packet gets to an address, whatever its hop limit.
+func blocked(dst netip.Addr) Fault {
 	if f := callable(dst); f != (Fault{}) {
 		return f
 	}
@@ -50,14 +66,7 @@ func stuck(dst netip.Addr) Fault {
 		return Fault{fmt.Sprintf("this node does not take packets to its own address %s: it is not in the table local",
 			r.Src), fmt.Sprintf("ip route show table local\nip route add local %s dev %s table local", r.Src, i.Name)}
 	}
-	if f := Misdirected(dst); f != (Fault{}) {
-		return f
-	}
-	if hops, setting := hopLimit(dst, i.Name); hops > 0 && hops < fewHops && viaRouter(dst) {
-		return Fault{fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router", hops, dst),
-			fmt.Sprintf("sysctl -w %s=64", setting)}
-	}
-	return Fault{}
+	return Misdirected(dst)
 }
 
 // noRoute returns what the kernel's error about a route means.

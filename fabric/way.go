@@ -1,0 +1,210 @@
+package fabric
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Near asks the network which other machines have an address, by ARP from this node's address in the same network, and
+// returns their hardware addresses. That takes half a second. asked is false where the address is in no network of this
+// node's, and where this user may not ask.
+func Near(from, to netip.Addr) (who []string, asked bool) {
+	from, to = from.Unmap(), to.Unmap()
+	i, ok := interfaceIn(from, to)
+	if !ok {
+		return nil, false
+	}
+	err := askARP(to, i.Name, func(one net.HardwareAddr) bool {
+		if !slices.Contains(who, one.String()) {
+			who = append(who, one.String())
+		}
+		return true
+	})
+	return who, err == nil
+}
+
+// Wrong returns why packets from one of this node's addresses do not get to another node's, or why this node does not
+// take those from there, as far as it shows itself: as Stuck, but for the hop limit; a policy of IPsec, no answers by
+// ARP, or rp_filter. fix are commands that show or repair that; "": none is known. risen is how far counters have risen
+// while packets between the two did not get through. why is "" where nothing is wrong here.
+func Wrong(from, to netip.Addr, risen Drops) (why, fix string) {
+	from, to = from.Unmap(), to.Unmap()
+	if f := blocked(to); f != (Fault{}) { // a low hop limit does not appear later
+		return f.Why, f.Do
+	}
+	if why = sealed(from, to); why == "" && risen.NoState > 0 {
+		why = "this node's IPsec drops packets for lack of a security association (XfrmOutNoStates in " +
+			"/proc/net/xfrm_stat rises)"
+	}
+	if why != "" {
+		return why, "ip xfrm policy; ip xfrm state: is the IKE daemon up (strongSwan, Libreswan)?"
+	}
+	i, ok := interfaceWith(from)
+	if !ok || !from.Is4() {
+		return "", ""
+	}
+	if _, near := interfaceIn(from, to); near && setting("arp_ignore", i.Name) == ignoresARP {
+		return fmt.Sprintf("this node answers no ARP request on %s (arp_ignore is %d), so %s does not learn its "+
+				"hardware address", i.Name, ignoresARP, to),
+			fmt.Sprintf("sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.%s.arp_ignore=0", i.Name)
+	}
+	if by := backBy(from, to); risen.ReversePath > 0 && setting("rp_filter", i.Name) == strictPath && by != "" &&
+		by != i.Name {
+		return fmt.Sprintf("this node drops what %s sends to %s: its own route to %s leaves by %s, and rp_filter of "+
+				"%s is strict", to, from, to, by, i.Name),
+			fmt.Sprintf("ip route get %s from %s; or sysctl -w net.ipv4.conf.all.rp_filter=2 "+
+				"net.ipv4.conf.%s.rp_filter=2", to, from, i.Name)
+	}
+	return "", ""
+}
+
+// Values of settings in Documentation/networking/ip-sysctl.rst: no answer for any local address; RFC 3704, strict.
+const ignoresARP, strictPath = 8, 1
+
+// setting returns a setting of IPv4 of an interface, of which the greater one of it and of "all" counts.
+func setting(name, iface string) int {
+	return max(readSetting(name, "all"), readSetting(name, iface))
+}
+
+func readSetting(name, iface string) int {
+	text, _ := os.ReadFile(path.Join("/proc/sys/net/ipv4/conf", iface, name))
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
+}
+
+// interfaceWith returns the interface that has an address.
+func interfaceWith(own netip.Addr) (net.Interface, bool) {
+	name := carrier(own)
+	i, err := net.InterfaceByName(name)
+	if name == "" || err != nil {
+		return net.Interface{}, false
+	}
+	return *i, true
+}
+
+// interfaceIn returns the interface that has an address, where another one is in a network of it.
+func interfaceIn(own, other netip.Addr) (net.Interface, bool) {
+	i, ok := interfaceWith(own)
+	if !ok || i.Flags&net.FlagLoopback != 0 {
+		return i, false
+	}
+	addrs, _ := i.Addrs()
+	return i, slices.ContainsFunc(addrs, func(at net.Addr) bool {
+		n, ok := at.(*net.IPNet)
+		return ok && n.Contains(other.AsSlice())
+	})
+}
+
+// backBy returns the interface by which an answer from one of this node's addresses would leave; "": not known.
+func backBy(from, to netip.Addr) string {
+	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{SrcAddr: from.AsSlice()})
+	if err != nil || len(routes) == 0 {
+		return ""
+	}
+	i, err := net.InterfaceByIndex(routes[0].LinkIndex)
+	if err != nil {
+		return ""
+	}
+	return i.Name
+}
+
+// Drops are counters of packets that this network namespace has dropped.
+type Drops struct {
+	ReversePath int64 // IPReversePathFilter: by rp_filter
+	NoState     int64 // XfrmOutNoStates: IPsec has a policy for them, and no security association
+}
+
+// ReadDrops reads the counters, from /proc.
+func ReadDrops(proc fs.FS) Drops {
+	return Drops{ReversePath: columnOf(readText(proc, "net/netstat"), "IPReversePathFilter"),
+		NoState: lineOf(readText(proc, "net/xfrm_stat"), "XfrmOutNoStates")}
+}
+
+// Since returns how far the counters have risen since an earlier look.
+func (d Drops) Since(before Drops) Drops {
+	return Drops{d.ReversePath - before.ReversePath, d.NoState - before.NoState}
+}
+
+// columnOf returns a counter of /proc/net/netstat: a line of names, then one of values.
+func columnOf(text, name string) (n int64) {
+	var names []string
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if i := slices.Index(names, name); i >= 0 && i < len(f) && f[0] == names[0] {
+			n, _ = strconv.ParseInt(f[i], 10, 64)
+			return n
+		}
+		names = f
+	}
+	return 0
+}
+
+// lineOf returns a counter of a file with a name and a value in each line.
+func lineOf(text, name string) (n int64) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) == 2 && f[0] == name {
+			n, _ = strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	return n
+}
+
+// sealed returns why this node's IPsec drops packets of TCP between two addresses; "": it does not, or this user may
+// not read its policies.
+func sealed(from, to netip.Addr) string {
+	family := netlink.FAMILY_V4
+	if to.Is6() {
+		family = netlink.FAMILY_V6
+	}
+	policies, err := netlink.XfrmPolicyList(family)
+	if err != nil || len(policies) == 0 {
+		return ""
+	}
+	states, err := netlink.XfrmStateList(family)
+	if err != nil && !errors.Is(err, unix.ENOENT) {
+		return ""
+	}
+	return ipsecDrops(policies, states, from, to)
+}
+
+// ipsecDrops judges by the policy that applies: that of the least priority value (ip-xfrm(8)). A state without an SPI
+// is one that IPsec still asks for.
+func ipsecDrops(policies []netlink.XfrmPolicy, states []netlink.XfrmState, from, to netip.Addr) string {
+	in := func(n *net.IPNet, a netip.Addr) bool { return n == nil || n.Contains(a.AsSlice()) }
+	policies = slices.DeleteFunc(slices.Clone(policies), func(p netlink.XfrmPolicy) bool {
+		return p.Dir != netlink.XFRM_DIR_OUT || !in(p.Dst, to) || !in(p.Src, from) || p.Mark != nil || p.Ifid != 0 ||
+			p.Ifindex != 0 || p.Proto != 0 && p.Proto != unix.IPPROTO_TCP || p.DstPort != 0 || p.SrcPort != 0
+	})
+	if len(policies) == 0 {
+		return ""
+	}
+	p := slices.MinFunc(policies, func(a, b netlink.XfrmPolicy) int { return cmp.Compare(a.Priority, b.Priority) })
+	if p.Action == netlink.XFRM_POLICY_BLOCK {
+		return fmt.Sprintf("this node's IPsec has a policy that blocks packets to %s", to)
+	}
+	for _, t := range p.Tmpls {
+		end := t.Dst
+		if end == nil || end.IsUnspecified() {
+			end = to.AsSlice()
+		}
+		if t.Optional == 0 && !slices.ContainsFunc(states, func(s netlink.XfrmState) bool {
+			return s.Spi != 0 && s.Proto == t.Proto && s.Dst.Equal(end) && (t.Reqid == 0 || s.Reqid == t.Reqid)
+		}) {
+			return fmt.Sprintf("this node's IPsec has a policy for packets to %s and no security association, so it drops "+
+				"them", to)
+		}
+	}
+	return ""
+}
