@@ -337,20 +337,23 @@ var pathCauses = []Cause{
 	},
 	{
 		ID: "path.lost", depth: onTheSpot, Title: "A node is not reached any more",
-		Sign:    "The job stops in the middle; no error for 15 minutes and more.",
-		For:     "data is retransmitted without an answer, and nothing else of that host answers",
+		Sign: "The job stops in the middle; no error for 15 minutes and more.",
+		For: "data is retransmitted without an answer, and nothing else of that host answers. Where a third node reaches " +
+			"both ends, it is no cable: what has arrived at one end shows which direction is lost",
 		Against: "the same host answers on another connection",
 		Do: "look at the cable, the port of the switch, a filter that was just loaded (nft list ruleset) and the host; " +
 			"or end the job and start without that node",
-		Source: "tcp_info: backoff, unacked",
+		Source: "tcp_info: backoff, unacked, and the bytes at both ends; ARP; what a third node passes on",
 	},
 	{
-		ID: "path.here", depth: onTheSpot, Title: "Packets do not leave a node",
-		Sign:    "Connections of one node fail, or stop in the middle; the network and the other nodes are sound.",
-		For:     "the node's own kernel refuses a call, or data waits, nothing counts as sent, and the other end takes more",
+		ID: "path.here", depth: onTheSpot, Title: "Packets do not leave a node, or are not taken",
+		Sign: "Connections of one node fail, or stop in the middle; the network and the other nodes are sound.",
+		For: "the node's own kernel refuses a call; or data waits, nothing counts as sent, and the other end takes more; " +
+			"or packets get lost and the node shows why: IPsec, rp_filter, no answers by ARP, a router that does not exist",
 		Against: "data was sent and is not acknowledged",
 		Do:      "ip rule; ip route; nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc   # on that node",
-		Source:  "the error of connect(2), which is EINVAL for a blackhole route; tcp_info: backoff, 0 unacked, send queue",
+		Source: "the error of connect(2), which is EINVAL for a blackhole route; tcp_info: backoff, 0 unacked, send queue; " +
+			"ip xfrm policy; /proc/net/xfrm_stat; /proc/net/netstat; sysctl net.ipv4.conf",
 	},
 	{
 		ID: "path.stale", depth: onTheSpot, Title: "A connection is dead that was open",

@@ -53,8 +53,8 @@ func latest(a, b *scene.Scene) *scene.Scene {
 		a, b = b, a
 	}
 	s := *a
-	if s.Paths == nil {
-		s.Paths = b.Paths
+	if s.Paths == nil && s.Ways == nil {
+		s.Paths, s.Ways = b.Paths, b.Ways
 	}
 	return &s
 }

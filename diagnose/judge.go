@@ -21,6 +21,8 @@ type claim struct {
 	// rest become one.
 	seats []*seat
 	what  string
+	// shared: of a lost path, a third node reaches both ends.
+	shared bool
 }
 
 // rule looks at one job for one family of causes.

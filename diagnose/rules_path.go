@@ -291,7 +291,7 @@ func (v *view) answers(n *node, local, remote netip.Addr) bool {
 		return true
 	}
 	other := v.atAddr(remote)
-	if other != nil && other.scene != nil {
+	if other != nil && other.scene != nil && n.scene.Via == nil && other.scene.Via == nil {
 		near, far := n.scene.At, other.scene.At // one of the two has just shown what it sees to the other
 		if !near.IsValid() && far == remote || !far.IsValid() && near.IsValid() && near == local {
 			return true

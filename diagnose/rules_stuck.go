@@ -58,8 +58,25 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	default:
 		return claims("path.mtu", verdict.Certain, long)
 	}
-	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s: a cable, a "+
-		"port of the switch, a filter, or the host", n.name, where, ago(k.Info.LastRecv)))
+	return v.lost(n, other, where, k, tried).see("tcp_info", seen).since(since)
+}
+
+// lost judges a connection that is stuck to a node of which nothing answers.
+func (v *view) lost(n, other *node, where string, k scene.Socket, tried bool) claim {
+	remote := k.Remote.Addr().Unmap()
+	if other != nil && other.name == n.name {
+		where = fmt.Sprintf("%s (%s)", where, remote)
+	}
+	p := pair{near: n, far: other, where: where, local: k.Local.Addr().Unmap(), remote: remote}
+	p.third = v.thirdOf(p)
+	if c, ok := p.showsItself(); ok {
+		return c
+	}
+	why, do := p.lost()
+	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s%s", n.name, where,
+		ago(k.Info.LastRecv), why))
+	c.Do = cmp.Or(do, c.Do)
+	c.shared = p.third != ""
 	if k.SendQ > 4096 && !tried {
 		c.Sure = verdict.Likely
 		c.Says += "; or an MTU on the path is too small"
@@ -67,7 +84,7 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	if other == nil {
 		other = &node{name: where}
 	}
-	return c.of(nil, n, other).see("tcp_info", seen).since(since)
+	return c.of(nil, n, other)
 }
 
 // lossy reports whether many of a connection's packets were lost, and it went on: at least one in twenty, and more
@@ -128,6 +145,9 @@ func (v *view) cutOff(all []claim) []claim {
 	var paths []finding.Seen
 	for _, c := range all {
 		if lost(c) {
+			if c.shared {
+				return all // a node is not cut off that another one reaches
+			}
 			common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(c.Nodes, name) })
 			others, paths = append(others, c.Nodes...), append(paths, c.Seen...)
 		}

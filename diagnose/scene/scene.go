@@ -28,12 +28,15 @@ type Scene struct {
 	Net uint64 `json:"net,omitempty"`
 	// At is the address at which another node was asked for its scene just now; zero: it was not.
 	At netip.Addr `json:"at,omitzero"`
+	// Via is the node that has passed this scene on; nil: its own node has answered.
+	Via *Relay `json:"via,omitempty"`
 	// Node is the node rank that launch gave this node, where its companion looks; nil: unknown.
 	Node    *int     `json:"node,omitempty"`
 	Procs   []Proc   `json:"procs,omitempty"`
 	Sockets []Socket `json:"sockets,omitempty"` // of the job's processes, and those on ports that the job uses
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
 	Paths   []Path   `json:"paths,omitempty"`   // to other nodes to which a connection is stuck, as a companion finds
+	Ways    []Way    `json:"ways,omitempty"`    // to other nodes, where this node's own kernel shows something of them
 	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Ended are other nodes of the job whose launch has left.
 	Ended []Ended `json:"ended,omitempty"`
@@ -43,6 +46,14 @@ type Scene struct {
 	Peers []Peer `json:"peers,omitempty"`
 	// Gaps are what could not be read, and why.
 	Gaps []Gap `json:"gaps,omitempty"`
+}
+
+// Relay is a node that has passed on what another one sees: it exchanges messages with that one, and with the one that
+// asked.
+type Relay struct {
+	Name string     `json:"name"`
+	At   netip.Addr `json:"at"`   // where it reached the node of the scene
+	From netip.Addr `json:"from"` // where the node that asked calls from
 }
 
 // Peer is another node of the job.
@@ -213,6 +224,15 @@ type Path struct {
 	Sounded bool       `json:"sounded,omitempty"` // datagrams are answered
 	Full    bool       `json:"full,omitempty"`    // a packet as long as the interface's MTU arrived there
 	Again   int        `json:"again,omitempty"`   // segments of these that had to be sent again
+}
+
+// Way is what a node's own kernel shows of the way to another node, and of the way back.
+type Way struct {
+	To    netip.Addr `json:"to"`
+	Wrong string     `json:"wrong,omitempty"` // why packets do not get there, or those from there not here: "this node …"
+	Fix   string     `json:"fix,omitempty"`   // commands that show or repair that
+	Asked bool       `json:"asked,omitempty"` // ARP was asked for the address
+	ARP   []string   `json:"arp,omitempty"`   // the hardware addresses that answered, one for each machine
 }
 
 // Info is what the kernel's tcp_info says of a socket.

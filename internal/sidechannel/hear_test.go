@@ -17,7 +17,7 @@ func TestFewCallersWaitForShow(t *testing.T) {
 		t.Errorf("an answer before Show: %q", h)
 	}
 	<-l.early
-	l.Show(func(context.Context, netip.Addr) []byte { return nil },
+	l.Show(func(context.Context, netip.Addr, int) []byte { return nil },
 		func(context.Context, netip.Addr, int) Hearing { return Listens })
 	if h, err := Hear(t.Context(), to, nil, l.id, 7); err != nil || h != Listens {
 		t.Errorf("after Show: %q, %v", h, err)
@@ -50,7 +50,7 @@ func TestHearSaysHowProgramsListen(t *testing.T) {
 			for len(l.early) == 0 {
 				time.Sleep(time.Millisecond)
 			}
-			l.Show(func(context.Context, netip.Addr) []byte { return nil },
+			l.Show(func(context.Context, netip.Addr, int) []byte { return nil },
 				func(_ context.Context, caller netip.Addr, port int) Hearing {
 					if caller != lo {
 						t.Errorf("the caller is %s", caller)
@@ -77,7 +77,7 @@ func TestHearSaysHowProgramsListen(t *testing.T) {
 
 func TestHearTellsNothingWithoutTheSecret(t *testing.T) {
 	l, to := listen(t, keys(t, "0123456789abcdef").Server())
-	l.Show(func(context.Context, netip.Addr) []byte { return nil },
+	l.Show(func(context.Context, netip.Addr, int) []byte { return nil },
 		func(context.Context, netip.Addr, int) Hearing { t.Error("a stranger is answered"); return Listens })
 	if _, err := Hear(t.Context(), to, nil, l.id, 8); CauseOf(err) != Token {
 		t.Error(err)

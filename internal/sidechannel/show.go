@@ -22,8 +22,12 @@ const (
 	pauseBudget = 3 * time.Second
 )
 
-// View returns what a listener shows of its node to a caller at an address; nil: nothing.
-type View func(ctx context.Context, caller netip.Addr) []byte
+// View returns what a listener shows of its node to a caller at an address, or what it hears of the node of another
+// rank; nil: nothing.
+type View func(ctx context.Context, caller netip.Addr, rank int) []byte
+
+// Own is the rank of a View of the listener's own node.
+const Own = -1
 
 // Ear returns how programs listen on a TCP port of a listener's node, to a caller at an address.
 type Ear func(ctx context.Context, caller netip.Addr, port int) Hearing
@@ -37,15 +41,24 @@ func (s *Listener) Show(view View, ear Ear) {
 	s.once.Do(func() { close(s.shown) })
 }
 
-// show answers a caller that asks what this node sees.
-func (s *Listener) show(c net.Conn) bool {
+// pass answers a caller that asks what another node sees, to which it has no path.
+func (s *Listener) pass(c net.Conn) bool {
+	var rank [4]byte
+	if _, err := io.ReadFull(c, rank[:]); err != nil {
+		return true
+	}
+	return s.show(c, int(binary.BigEndian.Uint32(rank[:])))
+}
+
+// show answers a caller that asks what a node sees.
+func (s *Listener) show(c net.Conn, rank int) bool {
 	view := s.view.Load()
 	if view == nil {
 		return true
 	}
 	_ = c.SetDeadline(time.Now().Add(showBudget))
 	from := c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-	shown := (*view)(s.ctx, from)
+	shown := (*view)(s.ctx, from, rank)
 	if len(shown) > MaxShown {
 		shown = nil
 	}
@@ -55,13 +68,23 @@ func (s *Listener) show(c net.Conn) bool {
 
 // Look asks a listener with a given ID what its node shows (errors: CauseOf).
 func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) ([]byte, error) {
+	return look(ctx, to, keys, id, []byte{opShow})
+}
+
+// Pass asks a listener with a given ID to ask the node of another rank what it sees, and to pass that on (errors:
+// CauseOf). It is empty where that node does not answer the listener either.
+func Pass(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, rank int) ([]byte, error) {
+	return look(ctx, to, keys, id, binary.BigEndian.AppendUint32([]byte{opPass}, uint32(rank)))
+}
+
+func look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, question []byte) ([]byte, error) {
 	ctx, hangUp := context.WithCancel(ctx)
 	defer hangUp()
 	c, err := meet(ctx, to, keys, id)
 	if err != nil {
 		return nil, err
 	}
-	if _, err = c.Write([]byte{opShow}); err == nil {
+	if _, err = c.Write(question); err == nil {
 		var n [4]byte
 		if _, err = io.ReadFull(c, n[:]); err == nil {
 			return readShown(ctx, steady{c}, to, binary.BigEndian.Uint32(n[:]))

@@ -17,7 +17,7 @@ func deaf(context.Context, netip.Addr, int) Hearing { return Deaf }
 
 // shows makes a listener answer with a text.
 func shows(l *Listener, text string) {
-	l.Show(func(context.Context, netip.Addr) []byte { return []byte(text) }, deaf)
+	l.Show(func(context.Context, netip.Addr, int) []byte { return []byte(text) }, deaf)
 }
 
 func TestShowAnswersWithAndWithoutASecret(t *testing.T) {
@@ -31,7 +31,7 @@ func TestShowAnswersWithAndWithoutASecret(t *testing.T) {
 			}
 			from := make(chan netip.Addr, 1)
 			large := bytes.Repeat([]byte("scene"), MaxShown/5)
-			l.Show(func(_ context.Context, caller netip.Addr) []byte { from <- caller; return large }, deaf)
+			l.Show(func(_ context.Context, caller netip.Addr, _ int) []byte { from <- caller; return large }, deaf)
 			got, err := Look(t.Context(), to, tc.here, l.id)
 			if err != nil || !bytes.Equal(got, large) {
 				t.Fatalf("%d bytes, %v", len(got), err)
@@ -52,7 +52,10 @@ func TestShowAnswersWithAndWithoutASecret(t *testing.T) {
 
 func TestShowTellsNothingWithoutTheSecret(t *testing.T) {
 	l, to := listen(t, keys(t, "0123456789abcdef").Server())
-	l.Show(func(context.Context, netip.Addr) []byte { t.Error("a caller without the secret is shown"); return nil }, deaf)
+	l.Show(func(context.Context, netip.Addr, int) []byte {
+		t.Error("a caller without the secret is shown")
+		return nil
+	}, deaf)
 	for name, k := range map[string]*tls.Config{"none": nil, "another": keys(t, "fedcba9876543210").Client()} {
 		if got, err := Look(t.Context(), to, k, l.id); CauseOf(err) != Token || got != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
@@ -62,7 +65,7 @@ func TestShowTellsNothingWithoutTheSecret(t *testing.T) {
 
 func TestShowRefusesAnswersThatAreTooLong(t *testing.T) {
 	l, to := listen(t, nil)
-	l.Show(func(context.Context, netip.Addr) []byte { return make([]byte, MaxShown+1) }, deaf)
+	l.Show(func(context.Context, netip.Addr, int) []byte { return make([]byte, MaxShown+1) }, deaf)
 	if got, err := Look(t.Context(), to, nil, l.id); err != nil || len(got) > 0 {
 		t.Errorf("%d bytes, %v; want none", len(got), err)
 	}
@@ -107,7 +110,7 @@ func TestShowClosesTheEchoAndCloseEndsAViewThatWaits(t *testing.T) {
 	l, to := listen(t, nil)
 	udp := net.UDPAddrFromAddrPort(netip.AddrPortFrom(lo, l.echo.port))
 	begun := make(chan struct{})
-	l.Show(func(ctx context.Context, _ netip.Addr) []byte { close(begun); <-ctx.Done(); return nil }, deaf)
+	l.Show(func(ctx context.Context, _ netip.Addr, _ int) []byte { close(begun); <-ctx.Done(); return nil }, deaf)
 	if c, err := net.ListenUDP("udp", udp); err != nil {
 		t.Errorf("the port of the datagrams is still taken: %v", err)
 	} else {
@@ -157,5 +160,26 @@ func TestANodeThatDoesNotGreetIsMute(t *testing.T) {
 	_, err = Look(ctx, l.Addr().(*net.TCPAddr).AddrPort(), nil, "an id")
 	if !Mute(err) || CauseOf(err) != Silent {
 		t.Errorf("%q: %v", CauseOf(err), err)
+	}
+}
+
+func TestANodePassesOnWhatAnotherOneSees(t *testing.T) {
+	l, to := listen(t, nil)
+	l.Show(func(_ context.Context, caller netip.Addr, rank int) []byte {
+		switch {
+		case rank == Own:
+			return []byte("own")
+		case rank == 70000 && caller == lo:
+			return []byte("of 70000")
+		}
+		return nil
+	}, deaf)
+	for rank, want := range map[int]string{70000: "of 70000", 3: ""} {
+		if got, err := Pass(t.Context(), to, nil, l.id, rank); err != nil || string(got) != want {
+			t.Errorf("rank %d: %q, %v", rank, got, err)
+		}
+	}
+	if got, err := Look(t.Context(), to, nil, l.id); err != nil || string(got) != "own" {
+		t.Errorf("%q, %v", got, err)
 	}
 }

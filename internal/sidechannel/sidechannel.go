@@ -215,7 +215,9 @@ func (s *Listener) measure(c net.Conn) bool {
 				return false
 			}
 		case opShow:
-			return s.show(c)
+			return s.show(c, Own)
+		case opPass:
+			return s.pass(c)
 		case opPort:
 			return s.hear(c)
 		default:

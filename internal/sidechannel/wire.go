@@ -23,6 +23,8 @@ import (
 //	listener  n, then its text about itself     2 + n bytes
 //	caller    opShow                            after the start, with Show
 //	listener  n, then what its node sees        4 + n bytes
+//	caller    opPass, node rank                 5 bytes, after the start, with Show
+//	listener  n, then what that node sees       4 + n bytes
 //	caller    opPort, port                      3 bytes, after the start, with Show
 //	listener  how programs listen there         1 byte, a Hearing
 //
@@ -43,6 +45,7 @@ const (
 	opAbout = 'a'
 	opShow  = 's'
 	opPort  = 'p'
+	opPass  = 'r'
 
 	maxID = 64
 	// MaxAbout is the limit of a listener's text about itself: with the greeting it is two packets.

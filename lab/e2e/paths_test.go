@@ -6,9 +6,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/lab/netns"
 )
 
-// talks has ranks 1 and 2 exchange a byte now and then, until they have no connection.
+// talks has ranks 1 and 2 exchange some bytes now and then, until they have no connection.
 const talks = `
 import os, socket, sys, time
 rank = int(os.environ["RANK"])
@@ -26,8 +28,8 @@ while rank == 1:
         time.sleep(0.1)
 print("talks", flush=True)
 while True:
-    c.sendall(b"x")
-    c.recv(1)
+    c.sendall(b"x" * 64)
+    c.recv(64, socket.MSG_WAITALL)
     time.sleep(0.1)
 `
 
@@ -35,18 +37,24 @@ while True:
 // poll of 5 s and a look of 4 s.
 const sayLimit = 15 * time.Second
 
-func TestAPathThatIsLostWhileTheJobRunsIsNamedByBothEnds(t *testing.T) {
-	t.Parallel()
-	c := embedded(t, 3)
+// pairs starts three nodes, of which the last two exchange bytes, and waits until a poll has found nothing.
+func pairs(t *testing.T) (c *cluster, nodes []*node) {
+	t.Helper()
+	c = embedded(t, 3)
 	c.line = []string{"python3", "-c", talks}
 	c.flags = append(c.flags, "--nnodes", "3")
-	var nodes []*node
 	for i := range 3 {
 		nodes = append(nodes, c.start(i, "--node-rank", strconv.Itoa(i)))
 	}
 	nodes[1].prints("talks\n")
 	nodes[2].prints("talks\n")
-	pause(t, 7*time.Second) // a poll finds nothing
+	pause(t, 7*time.Second)
+	return c, nodes
+}
+
+func TestAPathThatIsLostWhileTheJobRunsIsNamedByBothEnds(t *testing.T) {
+	t.Parallel()
+	c, nodes := pairs(t)
 	hosts := c.lab.Hosts
 	at := time.Now()
 	hosts[1].Filter("input", "ip saddr 10.77.0.3 drop")
@@ -55,6 +63,7 @@ func TestAPathThatIsLostWhileTheJobRunsIsNamedByBothEnds(t *testing.T) {
 		nodes[i].says("job.path")
 		nodes[i].says("path.lost")
 		nodes[i].says(to)
+		nodes[i].says("vm (10.77.0.1) reaches both")
 		if took := time.Since(at); took > sayLimit {
 			t.Errorf("%s says it after %s", nodes[i].name, took)
 		}
@@ -68,5 +77,37 @@ func TestAPathThatIsLostWhileTheJobRunsIsNamedByBothEnds(t *testing.T) {
 	for _, n := range nodes {
 		_ = n.cmd.Process.Signal(syscall.SIGTERM)
 		n.exits(143)
+	}
+}
+
+// TestTheEndThatDropsIsNamed: in one direction packets arrive, or one end shows itself why they do not.
+func TestTheEndThatDropsIsNamed(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		fault func(host *netns.Host)
+		says  string
+	}{
+		"a filter of what arrives": {func(h *netns.Host) { h.Filter("input", "ip saddr 10.77.0.3 drop") },
+			"packets from vm (10.77.0.3) do not arrive at vm (10.77.0.2), those from vm (10.77.0.2) do"},
+		"IPsec": {func(h *netns.Host) {
+			h.Run("", "ip", "xfrm", "policy", "add", "dst", "10.77.0.3/32", "dir", "out", "tmpl", "src", "10.77.0.2", "dst",
+				"10.77.0.3", "proto", "esp", "mode", "transport")
+		}, "vm (10.77.0.2)'s IPsec has a policy for packets to 10.77.0.3 and no security association"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, nodes := pairs(t)
+			at := time.Now()
+			tt.fault(c.lab.Hosts[1])
+			nodes[2].says(tt.says)
+			nodes[1].says(tt.says)
+			if took := time.Since(at); took > sayLimit {
+				t.Errorf("said after %s", took)
+			}
+			for _, n := range nodes {
+				_ = n.cmd.Process.Signal(syscall.SIGTERM)
+				n.exits(143)
+			}
+		})
 	}
 }

@@ -28,10 +28,6 @@ import (
 const (
 	// freshScene is how long a look at this node serves further callers: a look costs 3 s.
 	freshScene = 2 * time.Second
-	// consultBudget bounds one question to all other nodes.
-	consultBudget = 12 * time.Second
-	// maxConsulted is how many other nodes one question reaches; a note names the rest.
-	maxConsulted = 512
 	// maxScene bounds one scene as JSON, of which sidechannel.MaxShown arrive compressed.
 	maxScene = 32 << 20
 	// maxTold bounds what a companion answers launch doctor: the scenes of all other nodes.
@@ -114,7 +110,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 			d.last.Peers = d.peers(ctx)
 		}
 		paths.try(d.last.Sockets)
-		d.last.Paths = paths.wait()
+		d.last.Paths, d.last.Ways = paths.wait(d.last.Sockets)
 		d.taken = time.Now()
 	}
 	return d.last
@@ -128,12 +124,23 @@ func (d *doctor) command() int {
 	return d.p.launch
 }
 
-// shown answers another node of the world.
-func (d *doctor) shown(ctx context.Context, caller netip.Addr) []byte {
+// shown answers another node of the world: with what this node sees, or with what the node of a rank answers to it.
+func (d *doctor) shown(ctx context.Context, caller netip.Addr, rank int) []byte {
 	if d.p.tls == nil && !d.member(ctx, caller) {
 		return nil // without a secret only the job's own addresses are answered
 	}
-	return pack(d.look(ctx))
+	if rank == sidechannel.Own {
+		return pack(d.look(ctx))
+	}
+	for _, n := range d.others(ctx) {
+		if n.Rank == rank && n.Addr.IsValid() {
+			if s, err := d.ask(ctx, n); err == nil {
+				s.Via, s.At = &scene.Relay{At: s.At, From: caller}, netip.Addr{}
+				return pack(s)
+			}
+		}
+	}
+	return nil
 }
 
 // heard answers another node of the world that waits until this one listens on a port. That there is an
@@ -175,70 +182,9 @@ func (d *doctor) watches(ctx context.Context) bool {
 	return !lower && ctx.Err() == nil // a call that the run's end cuts short says nothing of its node
 }
 
-// consult asks the other nodes what they see. A node that does not answer is a gap of the first scene.
-func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
-	ctx, cancel := context.WithTimeout(ctx, consultBudget)
-	defer cancel()
-	w := d.world.Load() // it goes with the run, perhaps while the nodes are asked
-	if w == nil {
-		return nil
-	}
-	nodes := d.others(ctx)
-	silent := scene.Scene{Schema: scene.Schema, Host: d.p.spec.Self.Host}
-	if more := len(nodes) - maxConsulted; more > 0 {
-		silent.Gaps = append(silent.Gaps, scene.Gap{What: fmt.Sprintf("%d other nodes", more),
-			Why: fmt.Sprintf("at most %d are asked", maxConsulted)})
-		nodes = nodes[:maxConsulted]
-	}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for _, n := range nodes {
-		wg.Go(func() {
-			s, err := d.ask(ctx, n)
-			mu.Lock()
-			defer mu.Unlock()
-			// A node that has left has no address. One that refuses is there, and its companion is not.
-			if !n.Addr.IsValid() || sidechannel.CauseOf(err) == sidechannel.Refused {
-				silent.Ended = append(silent.Ended, scene.Ended{Name: n.Name, Rank: n.Rank, Port: w.Master.Port})
-				return
-			}
-			if sidechannel.CauseOf(err) == sidechannel.Silent {
-				silent.Unheard = append(silent.Unheard, scene.Ended{Name: n.Name, Rank: n.Rank, Port: w.Master.Port,
-					Mute: sidechannel.Mute(err)})
-			}
-			if err != nil {
-				silent.Gaps = append(silent.Gaps, scene.Gap{What: n.Name + " (node rank " + fmt.Sprint(n.Rank) + ")",
-					Why: "its launch does not answer: " + err.Error()})
-				return
-			}
-			out = append(out, s)
-		})
-	}
-	wg.Wait()
-	if len(silent.Gaps)+len(silent.Ended) > 0 {
-		out = append(out, silent)
-	}
-	return out
-}
-
-// ask asks one node.
-func (d *doctor) ask(ctx context.Context, n rendezvous.Partner) (scene.Scene, error) {
-	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
-	var err error
-	for _, a := range append([]netip.Addr{n.Addr}, n.Addrs...) {
-		var shown []byte
-		if shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), keys, n.ID); err == nil {
-			s, err := unpack(shown)
-			s.At = a
-			return s, err
-		}
-	}
-	return scene.Scene{}, err
-}
-
 // serve answers launch doctor of this node.
 func (d *doctor) serve(ctx context.Context, l *net.UnixListener) {
-	answerUser(ctx, l, &d.p.wg, func(c net.Conn) { tell(c, d.consult(ctx), News{Waiting: d.wait.Load()}) })
+	answerUser(ctx, l, &d.p.wg, func(c net.Conn) { tell(c, d.all(ctx), News{Waiting: d.wait.Load()}) })
 }
 
 // answerUser answers launch doctor of this user, or root's, on this node, until ctx ends.

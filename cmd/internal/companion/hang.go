@@ -156,7 +156,7 @@ func hangFinding(a verdict.Answer, adrift string, still time.Duration) finding.F
 func because(what string, a verdict.Answer, adrift string) finding.Finding {
 	if adrift != "" && a.Why[0].Cause == "path.lost" {
 		return finding.Warnf("%s: this node has lost the others: %s", what, adrift).
-			Do("look at this node's cable and its port of the switch: ip -s link")
+			Do("ip addr; ip -s link; ip neigh   # on this node: its address, its link, and who else has that address")
 	}
 	return a.Finding(what)
 }

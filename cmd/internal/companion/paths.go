@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"launch/diagnose/scene"
+	"launch/fabric"
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
@@ -18,8 +19,8 @@ import (
 const (
 	// pathBudget bounds the calls of one look, and firstBudget those that only show whether there is an answer.
 	pathBudget, firstBudget = 5 * time.Second, 1500 * time.Millisecond
-	// maxPaths is how many other nodes one look calls.
-	maxPaths = 16
+	// maxPaths is how many other nodes one look calls, and maxWays to how many it looks for what is wrong here.
+	maxPaths, maxWays = 16, 64
 	// pathBulk is a message of many full segments each way, bytes.
 	pathBulk = 64 << 10
 )
@@ -36,6 +37,7 @@ type paths struct {
 	tried map[netip.Addr]bool // the addresses there
 	made  int
 	found []scene.Path
+	ways  []scene.Way
 }
 
 func (d *doctor) newPaths(ctx context.Context) *paths {
@@ -89,17 +91,39 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	if enough {
 		return
 	}
-	if found, known := p.d.tryPath(ctx, n, from, to); known {
-		p.mu.Lock()
-		defer p.mu.Unlock()
+	way, before := scene.Way{To: to}, fabric.ReadDrops(fabric.Live().Proc)
+	var asked sync.WaitGroup
+	asked.Go(func() { way.ARP, way.Asked = fabric.Near(from, to) })
+	found, known := p.d.tryPath(ctx, n, from, to)
+	var risen fabric.Drops
+	if found.Outcome == scene.Unreachable {
+		risen = fabric.ReadDrops(fabric.Live().Proc).Since(before)
+	}
+	way.Wrong, way.Fix = fabric.Wrong(from, to, risen)
+	asked.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ways = append(p.ways, way)
+	if known {
 		p.found = append(p.found, found)
 	}
 }
 
-// wait returns what the calls have found, once all have ended.
-func (p *paths) wait() []scene.Path {
+// wait returns what the calls have found, once all have ended, and what this node shows itself of the ways to nodes to
+// which sockets are connected: another node may be stuck that sends to this one.
+func (p *paths) wait(sockets []scene.Socket) ([]scene.Path, []scene.Way) {
 	p.calls.Wait()
-	return p.found
+	for _, k := range sockets {
+		from, to := k.Local.Addr().Unmap(), k.Remote.Addr().Unmap()
+		if k.State != "established" || to.IsLoopback() || from == to || p.tried[to] || len(p.ways) >= maxWays {
+			continue
+		}
+		p.tried[to] = true
+		if why, fix := fabric.Wrong(from, to, fabric.Drops{}); why != "" {
+			p.ways = append(p.ways, scene.Way{To: to, Wrong: why, Fix: fix})
+		}
+	}
+	return p.found, p.ways
 }
 
 // tryPath calls a node at one of its addresses. It returns false where the call says nothing of the path.

@@ -31,7 +31,7 @@ func TestANodeWaitsUntilTheDoorOfTheHostIsShut(t *testing.T) {
 	}
 	d := &doctor{p: p}
 	d.world.Store(&rendezvous.World{})
-	host.Show(func(context.Context, netip.Addr) []byte { return nil }, d.heard)
+	host.Show(func(context.Context, netip.Addr, int) []byte { return nil }, d.heard)
 	<-waited
 	began := time.Now()
 	p.awaitQuiet(t.Context(), rendezvous.Partner{ID: "id", Addr: lo, Peer: 1}) // its command has ended already

@@ -37,14 +37,16 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !d.stuck() {
+		stuck := d.stuck()
+		if len(stuck) == 0 {
 			said, pause, next = "", stuckPoll, time.Time{}
 			continue
 		}
 		if time.Now().Before(next) {
 			continue
 		}
-		if a, ok := pathOf(diagnose.Judge([]scene.Scene{d.look(ctx)})); ok && d.stuck() && said != a.Key() {
+		a, ok := pathOf(diagnose.Judge(d.withOthers(ctx, stuck)))
+		if ok && len(d.stuck()) > 0 && said != a.Key() {
 			said = a.Key()
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
 		}
@@ -53,12 +55,13 @@ func (d *doctor) watchPaths(ctx context.Context) {
 	}
 }
 
-// stuck reports whether a connection of this node's command is stuck, other than to a node that is reported as lost.
-func (d *doctor) stuck() bool {
+// stuck returns to which addresses connections of this node's command are stuck, other than of a node that is reported
+// as lost.
+func (d *doctor) stuck() []netip.Addr {
 	found := scene.Stuck(d.family)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.ContainsFunc(found, func(to netip.Addr) bool { return !slices.Contains(d.lost, to) })
+	return slices.DeleteFunc(found, func(to netip.Addr) bool { return slices.Contains(d.lost, to) })
 }
 
 // family returns the processes of this node's command. Where that is the first process of a container, this one is

@@ -1,0 +1,93 @@
+package companion
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"launch/diagnose/scene"
+	"launch/internal/sidechannel"
+	"launch/rendezvous"
+)
+
+const (
+	// maxRelays is how many other nodes are asked for what a node sees to which this one has no path.
+	maxRelays = 2
+	// maxPassed is how many such nodes one look asks for.
+	maxPassed = 4
+)
+
+// through returns what a node sees to which this one has no path, as a third node passes it on. That there is an answer
+// shows that the third node reaches both.
+func (d *doctor) through(ctx context.Context, n rendezvous.Partner) (scene.Scene, bool) {
+	d.mu.Lock()
+	lost := d.lost
+	d.mu.Unlock()
+	var relays []rendezvous.Partner
+	for _, o := range d.others(ctx) {
+		if o.ID != n.ID && o.Addr.IsValid() && o.Peer != 0 && !slices.Contains(lost, o.Addr) && len(relays) < maxRelays {
+			relays = append(relays, o)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, consultBudget)
+	defer cancel()
+	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
+	passed := make(chan *scene.Scene, len(relays))
+	for _, o := range relays {
+		go func() {
+			text, err := sidechannel.Pass(ctx, netip.AddrPortFrom(o.Addr, uint16(o.Peer)), keys, o.ID, n.Rank)
+			if err != nil || len(text) == 0 {
+				passed <- nil
+				return
+			}
+			s, err := unpack(text)
+			if err != nil || s.Via == nil {
+				passed <- nil
+				return
+			}
+			s.Via.Name = o.Name
+			passed <- &s
+		}()
+	}
+	for range relays {
+		if s := <-passed; s != nil {
+			return *s, true
+		}
+	}
+	return scene.Scene{}, false
+}
+
+// beyond returns what the nodes with some addresses see, as third nodes pass it on.
+func (d *doctor) beyond(ctx context.Context, addrs []netip.Addr) (out []scene.Scene) {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	asked := 0
+	for _, n := range d.others(ctx) {
+		if asked == maxPassed || !slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
+			return slices.Contains(addrs, a)
+		}) {
+			continue
+		}
+		asked++
+		wg.Go(func() {
+			if s, ok := d.through(ctx, n); ok {
+				mu.Lock()
+				defer mu.Unlock()
+				out = append(out, s)
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+// withOthers returns what this node sees, and what the nodes see to which connections are stuck.
+func (d *doctor) withOthers(ctx context.Context, stuck []netip.Addr) []scene.Scene {
+	var others []scene.Scene
+	var wg sync.WaitGroup
+	wg.Go(func() { others = d.beyond(ctx, stuck) })
+	own := d.look(ctx)
+	wg.Wait()
+	return append([]scene.Scene{own}, others...)
+}

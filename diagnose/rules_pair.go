@@ -1,0 +1,164 @@
+package diagnose
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// pair is a path between two nodes that is lost, as the first one sees it.
+type pair struct {
+	near, far *node // far: nil, or without a scene, where it was not heard
+	where     string
+	local     netip.Addr // of the near end
+	remote    netip.Addr
+	third     string // a node that reaches both; "": none is known
+}
+
+// wrong returns what one end of a path shows itself that is wrong with it; nil: nothing.
+func wrong(n *node, to netip.Addr) *scene.Way {
+	if n == nil || n.scene == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(n.scene.Ways, func(w scene.Way) bool { return w.To == to && w.Wrong != "" }); i >= 0 {
+		return &n.scene.Ways[i]
+	}
+	return nil
+}
+
+// showsItself returns the claim about the end of a path that shows itself what is wrong with it.
+func (p pair) showsItself() (claim, bool) {
+	for _, end := range []struct {
+		n  *node
+		to netip.Addr
+	}{{p.near, p.remote}, {p.far, p.local}} {
+		if w := wrong(end.n, end.to); w != nil {
+			fix := w.Fix
+			if fix == "" {
+				fix = fmt.Sprintf("ip route get %s; ip neigh; ip -s link", end.to)
+			}
+			return claimed("path.here", verdict.Certain, strings.ReplaceAll(w.Wrong, "this node", p.name(end.n))).
+				of(nil, end.n).do(fix + "   # on " + p.name(end.n)), true
+		}
+	}
+	return claim{}, false
+}
+
+// thirdOf returns a node that has just exchanged messages with both ends of a path, at the addresses of that path: a
+// node may have several networks. It returns "" where none is known.
+func (v *view) thirdOf(p pair) string {
+	if p.near == nil || p.far == nil || p.near.scene == nil || p.far.scene == nil {
+		return ""
+	}
+	near, far := p.near.scene, p.far.scene
+	switch {
+	case far.Via != nil && far.Via.At == p.remote && far.Via.From == p.local:
+		return far.Via.Name
+	case near.Via != nil && near.Via.At == p.local && near.Via.From == p.remote:
+		return near.Via.Name
+	case near.At != p.local || far.At != p.remote:
+		return ""
+	}
+	third := ""
+	for _, n := range v.hosts {
+		switch s := n.scene; {
+		case s.At.IsValid() || s.Via != nil || s.Node == nil && len(s.Procs) == 0:
+		case third != "":
+			return "" // scenes of several nodes that have asked
+		default:
+			third = n.name
+		}
+	}
+	return third
+}
+
+// arrives reports whether what one node sends arrives at another one: that has received more than it could acknowledge.
+func arrives(from, to *node, a, b netip.Addr) bool {
+	for _, k := range from.scene.Sockets {
+		if !k.Stuck() || k.Local.Addr().Unmap() != a || k.Remote.Addr().Unmap() != b {
+			continue
+		}
+		if slices.ContainsFunc(to.scene.Sockets, func(o scene.Socket) bool {
+			return o.Local == k.Remote && o.Remote == k.Local && o.Info != nil && o.Info.Received > k.Info.Acked
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// deaf returns the end of a path at which the other one's packets do not arrive, though its own arrive there; nil: not
+// known.
+func (p pair) deaf() (deaf, heard *node) {
+	if p.near == nil || p.far == nil || p.near.scene == nil || p.far.scene == nil {
+		return nil, nil
+	}
+	there, back := arrives(p.near, p.far, p.local, p.remote), arrives(p.far, p.near, p.remote, p.local)
+	switch {
+	case there && !back:
+		return p.near, p.far
+	case back && !there:
+		return p.far, p.near
+	}
+	return nil, nil
+}
+
+// addrOf returns the address of one of the two ends.
+func (p pair) addrOf(n *node) netip.Addr {
+	if n == p.near {
+		return p.local
+	}
+	return p.remote
+}
+
+// name returns how one of the two ends is called: hosts may have the same name.
+func (p pair) name(n *node) string {
+	if p.far != nil && p.near.name == p.far.name {
+		return fmt.Sprintf("%s (%s)", n.name, p.addrOf(n))
+	}
+	return n.name
+}
+
+// soundEnds is what follows for the ends of a path if a third node exchanges messages with both.
+const soundEnds = " reaches both, so their cables and hosts are sound"
+
+// lost says why a path is lost, as far as the nodes show it, and what to look at. What is not excluded remains.
+func (p pair) lost() (says, do string) {
+	var way scene.Way
+	if i := slices.IndexFunc(p.near.scene.Ways, func(w scene.Way) bool { return w.To == p.remote }); i >= 0 {
+		way = p.near.scene.Ways[i]
+	}
+	filters := "nft list ruleset; iptables -S; ip xfrm policy; ip rule"
+	switch deaf, heard := p.deaf(); {
+	case p.third == "" && len(way.ARP) > 1:
+		return fmt.Sprintf(": %d hardware addresses answer for %s by ARP (%s); if one is not %s's, another machine has "+
+				"taken that address", len(way.ARP), p.remote, finding.Some(way.ARP), p.where),
+			fmt.Sprintf("ip link   # on %s: are these its own? else find the machine that has the other one", p.where)
+	case p.third == "" && way.Asked && len(way.ARP) == 0:
+		return fmt.Sprintf(", and no machine answers for %s by ARP: a cable, a port of the switch, or the host", p.remote),
+			"look at the cable, the port of the switch and the host; or end the job and start without that node"
+	case p.third == "" && deaf == nil:
+		return ": a cable, a port of the switch, a filter, or the host", ""
+	case way.Asked && len(way.ARP) == 0:
+		return fmt.Sprintf(", and %s%s: no answer by ARP for %s arrives at %s", p.third, soundEnds, p.remote, p.near.name),
+			fmt.Sprintf("sysctl -a | grep arp_ignore; nft list ruleset   # on %s: a filter of ARP\n"+
+				"or the switch isolates the two ports from each other (private VLAN)", p.where)
+	case deaf != nil:
+		text := ""
+		if p.third != "" {
+			text = ", and " + p.third + soundEnds
+		}
+		from, at := p.name(heard), p.name(deaf)
+		return fmt.Sprintf("%s: packets from %s do not arrive at %s, those from %s do: a filter on %s, or between the two",
+				text, from, at, at, at),
+			fmt.Sprintf("%s   # on %s: what concerns %s", filters, p.name(deaf), p.addrOf(heard))
+	}
+	return fmt.Sprintf(", and %s%s: a filter on one of the two, or between them", p.third, soundEnds),
+		fmt.Sprintf("%s   # on %s: what concerns %s; on %s: what concerns %s", filters, p.name(p.near), p.remote, p.where,
+			p.local)
+}
