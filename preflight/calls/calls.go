@@ -212,11 +212,16 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 			ctx, cancel := context.WithTimeout(whole, Budget)
 			defer cancel()
 			c.count(sidechannel.CountLoss(ctx, at, keys, sidechannel.Options{From: opt.From}))
+			again := func(size int) (sidechannel.Answer, bool) {
+				more, err := sidechannel.Probe(ctx, at, keys, sidechannel.Options{From: opt.From, Bulk: size})
+				return more, err == nil
+			}
 			if c.Stall == "" {
+				c.Speed = fastest(c.Speed, func() (sidechannel.Answer, bool) { return again(longMessage) })
 				return
 			}
-			more, err := sidechannel.Probe(ctx, at, keys, sidechannel.Options{From: opt.From, Bulk: fewSegments})
-			if more.MTU = got.MTU; err == nil {
+			if more, ok := again(fewSegments); ok {
+				more.MTU = got.MTU
 				c.Stall = stalled(more, c.IfMTU)
 			}
 		}
