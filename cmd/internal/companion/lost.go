@@ -33,10 +33,12 @@ const (
 		"processor time"
 	isAbsent presence = "nothing answers at its address"
 	isHelper presence = "its ranks still send data: launch's own process there is stopped or has ended"
+	isSlow   presence = "its ranks' data still arrives, while a call to it gets no answer in time: the network path is " +
+		"slow, full or loses packets"
 )
 
 // goesOn reports whether a node that was lost takes part in the job.
-func (p presence) goesOn() bool { return p == isBack || p == isHelper }
+func (p presence) goesOn() bool { return p == isBack || p == isHelper || p == isSlow }
 
 // backPause is how often a node that was lost and answers again is called.
 const backPause = 5 * time.Second
@@ -160,13 +162,15 @@ func (p *companion) presenceOf(n rendezvous.Partner) (now presence) {
 			break
 		}
 	}
-	if now == hasEnded || now == isStopped {
-		from := scene.Heard(heardWithin, p.doctor.family)
-		if slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
-			return slices.Contains(from, a)
-		}) {
-			return isHelper
-		}
+	other, may := map[presence]presence{hasEnded: isHelper, isStopped: isHelper, isAbsent: isSlow}[now]
+	if !may {
+		return now
+	}
+	from := scene.Heard(heardWithin, p.doctor.family)
+	if slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
+		return slices.Contains(from, a)
+	}) {
+		return other
 	}
 	return now
 }

@@ -2,12 +2,15 @@ package companion
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"launch/internal/finding"
 	"launch/rendezvous"
@@ -39,9 +42,6 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	if _, err := far.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
 	at := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	for name, tt := range map[string]struct {
 		peer, command int
@@ -52,8 +52,13 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		"ended":   {at(closed), noProcess, "; its machine answers, and launch has ended there): a rank that exchanges data"},
 		"unknown": {0, noProcess, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
 		"helper":  {at(closed), os.Getpid(), ", and its ranks still send data: launch's own process there"},
+		"absent":  {silentPort(t), noProcess, "; nothing answers at its address): a rank that exchanges data"},
+		"slow":    {silentPort(t), os.Getpid(), ", and its ranks' data still arrives, while a call to it gets no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if _, err := far.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
 			printed := make(chan string, 2)
 			running, end := context.WithCancel(t.Context())
 			n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: tt.peer, ID: "id"}
@@ -82,6 +87,31 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 			}
 		})
 	}
+}
+
+// silentPort returns the port of a listener that takes no further connection: a call has no answer.
+func silentPort(t *testing.T) (port int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port = sa.(*unix.SockaddrInet4).Port
+	for range 2 {
+		c, err := net.DialTimeout("tcp", netip.AddrPortFrom(lo, uint16(port)).String(), 100*time.Millisecond)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+	}
+	return port
 }
 
 // A device that answers for all addresses is no other machine with this node's.
