@@ -84,6 +84,11 @@ func Heard(within time.Duration, pids func() []int) []netip.Addr {
 	}, pids)
 }
 
+// Open returns to which addresses processes of a job have open connections.
+func Open(pids func() []int) []netip.Addr {
+	return remotes(func(k Socket) bool { return k.State == "established" }, pids)
+}
+
 // remotes returns the other ends of the connections of some processes that are as wanted.
 func remotes(wanted func(Socket) bool, pids func() []int) (to []netip.Addr) {
 	at := map[uint64]netip.Addr{} // by inode

@@ -172,10 +172,10 @@ func (e *ends) storeEnded() bool {
 // torchrun itself then ends with 1.
 func (p *companion) endOf(text string) string {
 	n, _ := p.lostOf(text)
-	if p.ends == nil || !p.ends.failed.known() || p.ends.failed.end.ID != n.ID {
+	end := p.endOn(n)
+	if end == nil {
 		return text
 	}
-	end := p.ends.failed.end
 	if by := rendezvous.Ender(end.Status); by != "" && end.Rank >= 0 {
 		return fmt.Sprintf("node rank %d, %s, was ended by %s", n.Rank, n.Name, by)
 	}

@@ -77,6 +77,10 @@ func (p *companion) gone(text, at string) {
 		}
 		at = time.Now().Format("15:04:05")
 	}
+	if end := p.endOn(n); end != nil && now == hasEnded {
+		p.tell(p.fellOver(*end, n, at))
+		return
+	}
 	seen := at
 	if now != notCalled {
 		seen += "; " + string(now)
@@ -87,6 +91,31 @@ func (p *companion) gone(text, at string) {
 		f = f.Do("nft list ruleset; iptables -S; ip -s link   # on this node first: it has lost all others")
 	}
 	p.tell(f)
+}
+
+// fellOver says that a node was lost after its first rank had ended. Its kernel ends the connections of a process that
+// has ended: one that is still open here shows that packets of it are dropped between, while new calls get through.
+func (p *companion) fellOver(end rankEnd, n rendezvous.Partner, at string) finding.Finding {
+	f := finding.Warnf("%s, and launch there has ended, too (seen at %s)"+rankWaits, end, at).Named("node.failed").
+		Do("%s", meaning(end.Status))
+	open := scene.Open(p.doctor.family)
+	if !slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
+		return slices.Contains(open, a)
+	}) {
+		return f
+	}
+	return finding.Warnf("%s, and launch there has ended, too (seen at %s); connections of this node's ranks to it are "+
+		"still open, so something between drops or resets their packets, as a firewall does that forgets idle "+
+		"connections: that rank may have ended for it", end, at).Named("node.failed").
+		Do("sysctl net.netfilter.nf_conntrack_tcp_timeout_established; nft list ruleset   # on both nodes, and between")
+}
+
+// endOn returns how the first of all ranks failed, if it ran on a node; nil: it did not, or it is not known.
+func (p *companion) endOn(n rendezvous.Partner) *rankEnd {
+	if p.ends == nil || n.ID == "" || !p.ends.failed.known() || p.ends.failed.end.ID != n.ID {
+		return nil
+	}
+	return &p.ends.failed.end
 }
 
 // adrift returns what cuts this node off from the others: its interface has no link, or its address is gone, or another

@@ -53,7 +53,7 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		"unknown": {0, noProcess, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
 		"helper":  {at(closed), os.Getpid(), ", and its ranks still send data: launch's own process there"},
 		"absent":  {silentPort(t), noProcess, "; nothing answers at its address): a rank that exchanges data"},
-		"slow":    {silentPort(t), os.Getpid(), ", and its ranks' data still arrives, while a call to it gets no answer in time"},
+		"slow":    {silentPort(t), os.Getpid(), ", and its ranks' data still arrives, while a call to it gets no answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := far.Write([]byte("x")); err != nil {
@@ -89,6 +89,53 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 	}
 }
 
+// A rank ended there before launch did: that is said, and whether its kernel's end of a connection has arrived here.
+func TestANodeThatIsLostAfterItsRankFailed(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := closed.Addr().(*net.TCPAddr).Port
+	closed.Close()
+	far, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	rank, err := net.Dial("tcp", far.Addr().String()) // no byte is received on it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rank.Close()
+	for _, tt := range []struct {
+		name    string
+		id      string // of the node of the rank that failed
+		command int
+		want    string
+		not     string
+	}{
+		{"its connections have ended", "id", noProcess, "rank 3 on host1 ended with 1", "still open"},
+		{"one is still open", "id", os.Getpid(), "and launch there has ended, too (seen at 10:00:00); connections of this " +
+			"node's ranks to it are still open", "waits until its own"},
+		{"a rank elsewhere failed first", "other", os.Getpid(), "was lost (seen at 10:00:00; its machine answers", "rank 3"},
+	} {
+		n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: port, ID: "id"}
+		got := ""
+		p := &companion{ctx: t.Context(), running: t.Context(), launch: tt.command, spec: &Spec{}, ends: &ends{},
+			world: &rendezvous.World{Self: rendezvous.Member{Addr: lo}},
+			print: func(_ finding.From, f finding.Finding, _ string) { got = f.What }}
+		p.ends.failed.heard = make(chan none)
+		p.ends.failed.end = rankEnd{Rank: 3, Node: "host1", ID: tt.id, Status: 1}
+		close(p.ends.failed.heard)
+		p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
+		p.doctor.world.Store(p.world)
+		p.gone("node rank 1, host1 (127.0.0.1), was lost", "10:00:00")
+		if !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
 // silentPort returns the port of a listener that takes no further connection: a call has no answer.
 func silentPort(t *testing.T) (port int) {
 	t.Helper()
@@ -97,7 +144,8 @@ func silentPort(t *testing.T) (port int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+	at := &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}
+	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	sa, err := unix.Getsockname(fd)

@@ -100,8 +100,8 @@ func pathOf(all []verdict.Answer) (verdict.Answer, bool) {
 	return verdict.Answer{}, false
 }
 
-// failedThere makes an answer about a path less sure where the command of the node at its other end has failed:
-// then that host would end the connection, unless something between rejects or drops packets.
+// failedThere makes an answer about a path less sure where the command of the node at its other end has failed: its
+// kernel ends the connection then, and that did not arrive.
 func failedThere(a verdict.Answer, e *ends) verdict.Answer {
 	if e == nil || !e.failed.known() || a.Why[0].Cause != "path.lost" {
 		return a
@@ -113,8 +113,7 @@ func failedThere(a verdict.Answer, e *ends) verdict.Answer {
 	}
 	v := a.Why[0]
 	v.Sure = verdict.Likely
-	v.Says += "; the command there had failed, so a firewall between may reset or drop this connection"
-	v.Do = "nft list ruleset; iptables -S   # on both nodes and between: reject, drop\n" + v.Do
+	v.Says += "; a rank there has ended, and nothing of that arrives here"
 	a.Why = []verdict.Verdict{v}
 	return a
 }
