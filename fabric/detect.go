@@ -69,8 +69,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	}
 	n.BootID = required(&n, roots.Proc, "sys/kernel/random/boot_id", asIs, "")
 	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
-	for i, name := range []string{"count", "max"} { // a kernel that tracks no connections has no such files
-		n.Tracked[i], _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/netfilter/nf_conntrack_"+name)))
+	for name, to := range map[string]*int{"count": &n.Tracked[0], "max": &n.Tracked[1],
+		"tcp_timeout_established": &n.Forgets} { // a kernel that tracks no connections has no such files
+		*to, _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/netfilter/nf_conntrack_"+name)))
 	}
 	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
 	limits := readText(roots.Proc, "self/limits")

@@ -48,6 +48,12 @@ func nodeFaults() []fault {
 		group: "nodes", name: "a full connection table", runs: true,
 		inject: func(tr *trial) { tr.sick.tracks(tr.t, 262143) },
 		want:   []string{"limits.connections"}, real: "the count comes from a file",
+	}, {
+		group: "nodes", name: "a connection table that forgets soon", runs: true,
+		inject: func(tr *trial) {
+			tr.sick.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_timeout_established=4")
+		},
+		want: []string{"limits.idle"},
 	}}
 }
 
@@ -75,6 +81,10 @@ func lonelyOddities() []oddity {
 			s.naming.spell = func(*host) string { return "127.0.0.1" }
 		}},
 		{name: "all nodes on one machine, one address", make: onOne},
+		{name: "connections that are idle for 10 minutes are forgotten",
+			needs: "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", make: func(s *healthy) {
+				s.each(func(h *host) { h.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_timeout_established=600") })
+			}},
 		{name: "a connection table that is half full", needs: "/proc/sys/net/netfilter/nf_conntrack_count",
 			make: func(s *healthy) { s.each(func(h *host) { h.tracks(s.t, 131072) }) }},
 		{name: "the store's host is known by the address of a gateway", needs: "nft", make: func(s *healthy) {

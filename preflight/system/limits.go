@@ -32,6 +32,11 @@ func limitChecks() []preflight.Check {
 			"the kernel drops new connections, and their callers wait.",
 		Run: preflight.One(connections),
 	}, {
+		ID: "limits.idle", Title: "the kernel's connection table remembers connections that are idle for some minutes",
+		Doc: "A firewall that lets in the packets of known connections drops or resets those of a connection that has left " +
+			"the table. Ranks exchange nothing while they compute, validate or write a checkpoint.",
+		Run: preflight.One(idleConnections),
+	}, {
 		ID: "shm.size", Title: "/dev/shm has space for the processes of this node",
 		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
 			"die of a bus error.",
@@ -101,6 +106,26 @@ func connections(_ context.Context, in preflight.Input) finding.Finding {
 		Breaking("the kernel drops new connections (\"nf_conntrack: table full, dropping packet\"), and ranks wait for them").
 		Do("sysctl -w net.netfilter.nf_conntrack_max=%d   # on the machine itself\n"+
 			"dmesg | grep conntrack; conntrack -S   # shows drops", 2*most)
+}
+
+// shortMemory is how many seconds a connection may be idle at the least. The kernel's own limit is 5 days, and RFC 5382
+// asks a NAT for 2 hours; some administrators of web servers set 10 minutes.
+const shortMemory = 300
+
+func idleConnections(_ context.Context, in preflight.Input) finding.Finding {
+	switch after := in.Node.Forgets; {
+	case after == 0:
+		return finding.Skipf("this kernel tracks no connections, or does not tell")
+	case after >= shortMemory:
+		return finding.Passf("an idle connection is forgotten after %d s", after)
+	default:
+		const file = "nf_conntrack_tcp_timeout_established"
+		return finding.Warnf("this node's connection table forgets a TCP connection that is idle for %d s", after).
+			See("/proc/sys/net/netfilter/"+file, "%d", after).
+			Breaking("a firewall that lets in known connections drops or resets its packets then: ranks that exchange nothing "+
+				"for so long hang afterwards, or fail with \"Connection closed by peer\"").
+			Do("sysctl -w net.netfilter.%s=432000   # the kernel's own value", file)
+	}
 }
 
 // shmSize looks at the free space, since other jobs may share it. It never fails: GPUs with a direct path need none.

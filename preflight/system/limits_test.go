@@ -2,6 +2,7 @@ package system
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"launch/fabric"
@@ -77,4 +78,16 @@ func TestLimits(t *testing.T) {
 func program(in preflight.Input) preflight.Input {
 	in.Job.Line = launcher.Line{Kind: launcher.Program, Argv: []string{"accelerate", "launch", "train.py"}}
 	return in
+}
+
+func TestAConnectionTableThatForgetsSoon(t *testing.T) {
+	for seconds, want := range map[int]string{0: "skip", 4: "warn this node's connection table forgets a TCP connection " +
+		"that is idle for 4 s", 299: "warn", 300: "ok", 86400: "ok an idle connection is forgotten after 86400 s"} {
+		in := checktest.Four()
+		in.Node.Forgets = seconds
+		f := idleConnections(t.Context(), in)
+		if got := string(f.Status) + " " + f.What; !strings.HasPrefix(got, want) {
+			t.Errorf("%d s: %q, want %q", seconds, got, want)
+		}
+	}
 }

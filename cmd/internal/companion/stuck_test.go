@@ -74,7 +74,8 @@ func TestAPathToANodeThatFailedIsLessSure(t *testing.T) {
 	close(e.failed.heard)
 	for _, name := range []string{"elm", "elm (10.91.0.11)"} {
 		lost.Why[0].Nodes[0] = name
-		if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Likely || !strings.Contains(got.Says, "nothing of that arrives here") {
+		if got := failedThere(lost, e).Why[0]; got.Sure != verdict.Likely ||
+			!strings.Contains(got.Says, "nothing of that arrives here") {
 			t.Errorf("elm has failed: %+v", got)
 		}
 	}
