@@ -112,3 +112,17 @@ func TestANodeThatAThirdOneReachesIsNotCutOff(t *testing.T) {
 		t.Errorf("%d, %q", len(got), got[0].Says)
 	}
 }
+
+// TestACallThatGetsNoAnswerHasTheSameReasons: an end that shows itself what is wrong is named, too.
+func TestACallThatGetsNoAnswerHasTheSameReasons(t *testing.T) {
+	for cause, ways := range map[string][]scene.Way{"mesh.dropped": nil,
+		"path.here": {{To: netip.MustParseAddr("10.0.0.1"), Wrong: "this node answers no ARP request"}}} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python")
+		zero.Sockets[0].State, zero.Sockets[0].Info = "syn-sent", &scene.Info{Retrans: 3}
+		one.Ways = ways
+		all := Judge([]scene.Scene{zero, one})[0].Why
+		if got := all[0]; got.Cause != cause || ways != nil && got.Says != "h1 answers no ARP request" {
+			t.Errorf("%s: %q, want %s", got.Cause, got.Says, cause)
+		}
+	}
+}

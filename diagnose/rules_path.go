@@ -88,6 +88,10 @@ func (v *view) dial(s *seat, k scene.Socket) claim {
 	if k.Info != nil {
 		sent = fmt.Sprintf("syn-sent, %d retransmissions", k.Info.Retrans)
 	}
+	ends := pair{near: s.node, far: v.atAddr(addr), local: k.Local.Addr().Unmap(), remote: addr}
+	if c, ok := ends.showsItself(); ok {
+		return c.see("tcp_info", sent)
+	}
 	if r < 0 {
 		return v.dialElsewhere(s, k, addr).see("tcp_info", sent)
 	}

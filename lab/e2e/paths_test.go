@@ -84,12 +84,21 @@ func TestAPathThatIsLostWhileTheJobRunsIsNamedByBothEnds(t *testing.T) {
 func TestTheEndThatDropsIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		fault func(host *netns.Host)
+		fault func(h *netns.Host, others ...*netns.Host)
 		says  string
 	}{
-		"a filter of what arrives": {func(h *netns.Host) { h.Filter("input", "ip saddr 10.77.0.3 drop") },
+		"a filter of what arrives": {func(h *netns.Host, _ ...*netns.Host) { h.Filter("input", "ip saddr 10.77.0.3 drop") },
 			"packets from vm (10.77.0.3) do not arrive at vm (10.77.0.2), those from vm (10.77.0.2) do"},
-		"IPsec": {func(h *netns.Host) {
+		"rp_filter": {func(h *netns.Host, others ...*netns.Host) {
+			h.NIC("eth9", "192.168.99.2/24")
+			for _, o := range others { // they do not take eth9's hardware address for the way to h
+				o.Run("", "sh", "-c", "ip neigh show "+h.Addr+" | "+
+					"awk '{print \"ip neigh replace\", $1, \"lladdr\", $5, \"dev\", $3, \"nud permanent\"}' | sh")
+			}
+			h.Run("", "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1")
+			h.Run("", "ip", "route", "add", others[1].Addr, "dev", "eth9")
+		}, "vm (10.77.0.2) drops what 10.77.0.3 sends to 10.77.0.2: its own route to 10.77.0.3 leaves by eth9"},
+		"IPsec": {func(h *netns.Host, _ ...*netns.Host) {
 			h.Run("", "ip", "xfrm", "policy", "add", "dst", "10.77.0.3/32", "dir", "out", "tmpl", "src", "10.77.0.2", "dst",
 				"10.77.0.3", "proto", "esp", "mode", "transport")
 		}, "vm (10.77.0.2)'s IPsec has a policy for packets to 10.77.0.3 and no security association"},
@@ -98,7 +107,7 @@ func TestTheEndThatDropsIsNamed(t *testing.T) {
 			t.Parallel()
 			c, nodes := pairs(t)
 			at := time.Now()
-			tt.fault(c.lab.Hosts[1])
+			tt.fault(c.lab.Hosts[1], c.lab.Hosts[0], c.lab.Hosts[2])
 			nodes[2].says(tt.says)
 			nodes[1].says(tt.says)
 			if took := time.Since(at); took > sayLimit {

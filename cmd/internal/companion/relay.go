@@ -21,15 +21,7 @@ const (
 // through returns what a node sees to which this one has no path, as a third node passes it on. That there is an answer
 // shows that the third node reaches both.
 func (d *doctor) through(ctx context.Context, n rendezvous.Partner) (scene.Scene, bool) {
-	d.mu.Lock()
-	lost := d.lost
-	d.mu.Unlock()
-	var relays []rendezvous.Partner
-	for _, o := range d.others(ctx) {
-		if o.ID != n.ID && o.Addr.IsValid() && o.Peer != 0 && !slices.Contains(lost, o.Addr) && len(relays) < maxRelays {
-			relays = append(relays, o)
-		}
-	}
+	relays := d.relays(ctx, n)
 	ctx, cancel := context.WithTimeout(ctx, consultBudget)
 	defer cancel()
 	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
@@ -56,6 +48,25 @@ func (d *doctor) through(ctx context.Context, n rendezvous.Partner) (scene.Scene
 		}
 	}
 	return scene.Scene{}, false
+}
+
+// relays returns nodes that may reach both this node and another one: the node after this one in the order of ranks,
+// and one far away from it in that order, so that many nodes that ask do not all ask the same.
+func (d *doctor) relays(ctx context.Context, n rendezvous.Partner) []rendezvous.Partner {
+	w := d.world.Load()
+	d.mu.Lock()
+	lost := slices.Clone(d.lost)
+	d.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(d.others(ctx)), func(o rendezvous.Partner) bool {
+		return o.ID == n.ID || !o.Addr.IsValid() || o.Peer == 0 || slices.Contains(lost, o.Addr)
+	})
+	if len(all) <= maxRelays || w == nil {
+		return all
+	}
+	slices.SortFunc(all, func(a, b rendezvous.Partner) int { return a.Rank - b.Rank })
+	next := slices.IndexFunc(all, func(o rendezvous.Partner) bool { return o.Rank > w.Rank })
+	next = max(next, 0) // after the last rank follows the first
+	return []rendezvous.Partner{all[next], all[(next+len(all)/2)%len(all)]}
 }
 
 // beyond returns what the nodes with some addresses see, as third nodes pass it on.

@@ -2,6 +2,7 @@ package companion
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"launch/internal/secret"
@@ -54,6 +55,43 @@ func TestANodeThatTheThirdOneDoesNotReachIsNotPassedOn(t *testing.T) {
 		d, _ := nodeOf(t, "", lo, asked, third)
 		if s, ok := d.through(t.Context(), asked); ok {
 			t.Errorf("rank %d: %+v", rank, s)
+		}
+	}
+}
+
+func TestNodesThatAskDoNotAllAskTheSame(t *testing.T) {
+	var all []rendezvous.Partner
+	for rank := range 8 {
+		id := string(rune('a' + rank))
+		all = append(all, rendezvous.Partner{Rank: rank, ID: id, Addr: lo, Peer: 1})
+	}
+	without := func(ranks ...int) (out []rendezvous.Partner) {
+		for _, n := range all {
+			if !slices.Contains(ranks, n.Rank) {
+				out = append(out, n)
+			}
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		own, lost int
+		known     []rendezvous.Partner
+		want      []int
+	}{
+		{0, 5, without(0), []int{1, 4}},
+		{7, 5, without(7), []int{0, 3}},
+		{3, 4, without(3), []int{5, 0}},
+		{0, 1, without(0, 3, 4, 5, 6, 7), []int{2}},
+		{0, 1, without(0, 2, 3, 4, 5, 6, 7), nil},
+	} {
+		d, _ := nodeOf(t, "", lo, tt.known...)
+		d.world.Store(&rendezvous.World{Rank: tt.own})
+		var got []int
+		for _, n := range d.relays(t.Context(), all[tt.lost]) {
+			got = append(got, n.Rank)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("node %d asks %v about node %d, want %v", tt.own, got, tt.lost, tt.want)
 		}
 	}
 }
