@@ -88,7 +88,7 @@ func pathKinds() []kind {
 	return []kind{
 		afterwards("cable", cut(1), lost),
 		afterwards("cable-of-the-store", cut(0), lost),
-		afterwards("cable-launch", cut(1), lost).by(launch),
+		afterwards("cable-launch", cut(1), want{state: "hung", cause: "path.lost|path.here"}).by(launch), // no link
 		afterwards("firewall-later", func(b *bed) { b.drops(0, "iifname eth0") }, lost),
 		afterwards("one-way-later", func(b *bed) { b.lab.Hosts[1].Mute(b.lab.Hosts[0]) },
 			want{state: "hung", cause: "path.lost|path.here"}),

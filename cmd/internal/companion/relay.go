@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"launch/diagnose/scene"
 	"launch/internal/sidechannel"
@@ -16,6 +17,9 @@ const (
 	maxRelays = 2
 	// maxPassed is how many such nodes one look asks for.
 	maxPassed = 4
+	// passBudget bounds such a question next to a look at this node: the other node looks at itself, 5 s where calls of
+	// its own get no answer, and the third one waits 4 s for a node that is dead.
+	passBudget = 8 * time.Second
 )
 
 // through returns what a node sees to which this one has no path, as a third node passes it on. That there is an answer
@@ -71,6 +75,8 @@ func (d *doctor) relays(ctx context.Context, n rendezvous.Partner) []rendezvous.
 
 // beyond returns what the nodes with some addresses see, as third nodes pass it on.
 func (d *doctor) beyond(ctx context.Context, addrs []netip.Addr) (out []scene.Scene) {
+	ctx, cancel := context.WithTimeout(ctx, passBudget)
+	defer cancel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	asked := 0
