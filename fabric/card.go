@@ -50,6 +50,29 @@ func gpuVendor(p PCI) string {
 	return ""
 }
 
+// WithoutDriver returns the NVIDIA GPUs on the bus that neither NVIDIA's driver nor a guest has: no driver is bound to
+// them, or the kernel's own, which knows no CUDA. Where GPUs of other models have NVIDIA's driver, these are not
+// returned, since each release of it leaves out some old models.
+func (n Node) WithoutDriver() (out []PCI) {
+	served := map[string]bool{} // models
+	for _, p := range n.PCI {
+		if gpuVendor(p) == "nvidia" && p.Driver == "nvidia" {
+			served[p.Device] = true
+		}
+	}
+	for _, p := range n.PCI {
+		idle := slices.Contains([]string{"", "nouveau", "nova", "nova_core"}, p.Driver)
+		if gpuVendor(p) == "nvidia" && idle && (len(served) == 0 || served[p.Device]) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// ForDisplay reports whether a GPU is a display adapter by its class, as those of workstations are; those of
+// servers are "3D controllers".
+func (p PCI) ForDisplay() bool { return strings.HasPrefix(p.Class, classVGA) }
+
 // describe reads some rows. The UUID of a GPU that did not start consists of question marks.
 func (c *Card) describe(information string) {
 	for line := range strings.Lines(information) {

@@ -27,6 +27,7 @@ const (
 const (
 	classNetwork      = "0x02"
 	classDisplay      = "0x03"
+	classVGA          = "0x0300"
 	classAccelerator  = "0x12"
 	classCoprocessor  = "0x0b40" // Hygon's DCUs; others of them are displays
 	classOldIB        = "0x0c06" // ConnectX-2 and QLogic use "serial bus"

@@ -39,6 +39,8 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 		return u, "could not tell: the driver could not be asked"
 	case len(facts.Devices) == 0 && facts.Present:
 		return u, "the driver lists no GPU"
+	case len(facts.Devices) == 0 && facts.Absent != "" && len(in.Node.WithoutDriver()) > 0:
+		return u, "the GPUs of this node have no NVIDIA driver"
 	case len(facts.Devices) == 0 && facts.Absent != "":
 		return u, "no NVIDIA GPU here"
 	case len(facts.Devices) == 0:
@@ -88,6 +90,9 @@ type Visible struct {
 }
 
 func (s Visible) String() string { return CUDAVisible + "=" + s.List }
+
+// Hides reports whether the list leaves no GPU, on purpose.
+func (s Visible) Hides() bool { return s.Set && len(VisibleWords(s.List)) == 0 }
 
 // Count returns how many GPUs a process can see; a lost one does not count.
 func (s Visible) Count() int {

@@ -16,7 +16,12 @@ import (
 // module differ: then CUDA refuses (error 803), and so does NCCL, which asks NVML itself.
 func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 	facts := in.Node.GPUs
+	if f, bad := driverless(in); bad {
+		return f
+	}
 	switch {
+	case facts.Err == "" && facts.Absent != "" && len(in.Node.WithoutDriver()) > 0:
+		return finding.Skipf("no NVIDIA driver here: %s", facts.Absent)
 	case facts.Err == "" && facts.Absent != "":
 		return finding.Skipf("no NVIDIA GPU here: %s", facts.Absent)
 	case facts.Err == "" && !facts.Present:

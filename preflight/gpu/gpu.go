@@ -150,6 +150,9 @@ func noGPU(in preflight.Input) finding.Finding {
 		return finding.Skipf("the driver was not asked for the GPUs of this node")
 	}
 	amd := in.Exists != nil && in.Exists("/dev/kfd")
+	if in.Job.NProc.V != "gpu" && len(in.Node.WithoutDriver()) > 0 {
+		return finding.Skipf("the GPUs of this node have no NVIDIA driver")
+	}
 	if in.Job.NProc.V != "gpu" || amd {
 		return finding.Skipf("no NVIDIA GPU here: %s", why)
 	}

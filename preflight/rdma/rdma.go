@@ -119,7 +119,8 @@ func unused(in preflight.Input) string {
 	nccl = nccl && len(in.Node.Cards) > 0
 	nvml := in.Node.GPUs
 	unasked := !nvml.Present && nvml.Absent == "" && nvml.Err == ""
-	gpu := len(nvml.Devices) > 0 || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
+	bare := nvml.Absent != "" && len(in.Node.WithoutDriver()) > 0
+	gpu := len(nvml.Devices) > 0 || bare || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
 	switch {
 	case line.Kind == launcher.Mpirun || len(line.Argv) == 0:
 		return ""

@@ -132,6 +132,11 @@ func TestRDMAChecks(t *testing.T) {
 				in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
 				in.Job.Decided[0].Name, in.Job.Decided[0].Value = "NCCL_DEBUG", "INFO"
 			}), "skip no sign that the job uses RDMA"},
+		{"GPUs without a driver", "rdma.link",
+			checktest.Railed(2, ib, ofAll(waits), cpus, func(in *preflight.Input) {
+				in.Node.PCI = append(in.Node.PCI,
+					fabric.PCI{Addr: "0000:f0:00.0", Vendor: "0x10de", Device: "0x20b2", Class: "0x030200", Driver: "nouveau"})
+			}), "warn wait for a subnet manager"},
 		{"a job on CPUs with UCX", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus, ucx),
 			"warn wait for a subnet manager"},
 		{"a job on CPUs by mpirun", "rdma.link", checktest.Railed(2, ib, ofAll(waits), cpus,
