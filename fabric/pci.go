@@ -201,6 +201,13 @@ func (n Node) WithoutRDMA() []PCI {
 	return out
 }
 
+// RDMAModule returns the kernel module that makes the RDMA devices of a function's driver; "" if the driver makes them
+// itself, or none.
+func (p PCI) RDMAModule() string {
+	return map[string]string{"mlx5_core": "mlx5_ib", "mlx4_core": "mlx4_ib", "bnxt_en": "bnxt_re", "ice": "irdma",
+		"qede": "qedr", "ionic": "ionic_rdma", "hns3": "hns_roce_hw_v2"}[p.Driver]
+}
+
 // isHCA reports whether the driver of a function makes an RDMA device for every card.
 func (p PCI) isHCA() bool {
 	switch p.Driver {

@@ -74,8 +74,12 @@ func (d *decision) lost(v *view) {
 	if n, mode := v.inOtherMode(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind in %s mode", n, mode)
 	}
-	if n := v.refusals(*d); n > 0 {
-		d.why += fmt.Sprintf("; %d more of the same kind %s no driver", n, have[n == 1])
+	bare, half := v.refusals(*d)
+	if bare > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s no driver", bare, have[bare == 1])
+	}
+	if half > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s no RDMA device", half, have[half == 1])
 	}
 	if n := len(v.dead(*d, d.rails)); n > 0 {
 		d.guess("cards without a link look more like the fabric")
@@ -93,7 +97,8 @@ func (v *view) known(c candidate) bool {
 // oneForEach reports whether each GPU has the same number of rails, or would if none had failed.
 func (v *view) oneForEach(d decision) bool {
 	other, _ := v.inOtherMode(d)
-	failed := len(v.missing(d)) + v.refusals(d) + other
+	bare, half := v.refusals(d)
+	failed := len(v.missing(d)) + bare + half + other
 	for _, h := range v.node.HCAs {
 		if v.forgotten(h, d) {
 			failed++

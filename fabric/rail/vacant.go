@@ -37,7 +37,8 @@ func (v *view) lanes(c candidate) int {
 	return cmp.Or(p.MaxLanes, p.Lanes)
 }
 
-// outside reports whether an HCA is no rail only since it is no full member of a partition, and a GPU lacks a rail.
+// outside reports whether an HCA is no rail only since it is no full member of the rails' partition, and a GPU lacks a
+// rail.
 func (v *view) outside(h fabric.HCA, d decision) bool {
 	var limited []candidate
 	for _, r := range d.others {
@@ -60,7 +61,10 @@ func (v *view) unbound(d decision) []NIC {
 		i := slices.IndexFunc(out, func(n NIC) bool { return n.Name == p.Addr })
 		if i < 0 {
 			why := hardware(p) + " hardware, but no driver is bound to it"
-			if p.Driver != "" {
+			switch {
+			case v.halfLoaded(p):
+				why = hardware(p) + " hardware, but driver " + p.Driver + " shows no RDMA device"
+			case p.Driver != "":
 				why = hardware(p) + " hardware, bound to " + p.Driver + ", as for a guest"
 			}
 			i, out = len(out), append(out, NIC{Name: p.Addr, HCA: true, Role: Unusable, Sure: true, Why: why})
@@ -70,8 +74,8 @@ func (v *view) unbound(d decision) []NIC {
 	return out
 }
 
-// refused reports whether a function is of a rail's make and has no driver, and a rail is lacking. One for guests
-// counts if a GPU that is not a guest's lacks a rail at its switch.
+// refused reports whether a function is of a rail's make and has no driver or no RDMA device, and a rail is lacking.
+// One for guests counts if a GPU that is not a guest's lacks a rail at its switch.
 func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 	has := func(h fabric.HCA) bool { return h.PCI == p.Addr || sameSlot(h.PCI, p.Addr) }
 	make := func(c candidate) bool {
@@ -81,12 +85,22 @@ func (v *view) refused(p fabric.PCI, rails []candidate) bool {
 	if p.Physfn != "" || slices.ContainsFunc(v.node.HCAs, has) || !slices.ContainsFunc(rails, make) {
 		return false
 	}
-	if p.Driver == "" {
+	if p.Driver == "" || v.halfLoaded(p) {
 		return v.lacking(p.Addr, rails)
 	}
 	return p.Driver == "vfio-pci" && slices.ContainsFunc(v.gpus, func(g GPU) bool {
 		return v.pci[g.PCI].Driver != "vfio-pci" && v.behind(g.PCI, p.Addr) && v.near(g, rails) == 0
 	})
+}
+
+// halfLoaded reports whether a function has no RDMA device although it is here: its driver makes one, and its interface
+// is in this network namespace and has a link. The port that leads out may have RDMA switched off on purpose, and a
+// driver may end it for the ports of a bond.
+func (v *view) halfLoaded(p fabric.PCI) bool {
+	return p.RDMAModule() != "" && v.node.Container.RDMA != "exclusive" &&
+		slices.ContainsFunc(v.node.Interfaces, func(i fabric.Interface) bool {
+			return i.PCI == p.Addr && i.Up && i.Running && i.Master == "" && !v.leadsOut(i)
+		})
 }
 
 // dead returns the HCAs without a link, if they look more like the fabric than the rails do: the rails are only the
@@ -151,12 +165,16 @@ func Unserved(h fabric.HCA) int {
 	return 0
 }
 
-// refusals counts the cards of the rails' make that have no driver.
-func (v *view) refusals(d decision) (n int) {
+// refusals counts the cards of the rails' make that have no driver, and those that have one and no RDMA device.
+func (v *view) refusals(d decision) (bare, half int) {
 	for _, p := range v.node.PCI {
-		if v.refused(p, d.rails) {
-			n++
+		switch {
+		case !v.refused(p, d.rails):
+		case v.halfLoaded(p):
+			half++
+		default:
+			bare++
 		}
 	}
-	return n
+	return bare, half
 }

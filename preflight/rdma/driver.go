@@ -12,11 +12,7 @@ import (
 // driverless finds a node with GPUs whose job uses TCP since its RDMA cards have no driver.
 func driverless(in preflight.Input) (finding.Finding, bool) {
 	fab := rail.Of(in.Node, in.Addr)
-	decided := false
-	for _, d := range in.Job.Decided {
-		decided = decided || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
-	}
-	if fab.Kind != rail.TCP || decided || len(in.Node.Cards) == 0 || unused(in) != "" {
+	if fab.Kind != rail.TCP || overSockets(in) || len(in.Node.Cards) == 0 || unused(in) != "" {
 		return finding.Finding{}, false
 	}
 	var bare []fabric.PCI

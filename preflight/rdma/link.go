@@ -144,44 +144,6 @@ func silent(in preflight.Input, h fabric.HCA) string {
 
 const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
 
-// cardsAlone finds a node with GPUs whose HCAs are on the bus without an RDMA device: the part of the
-// driver that makes it is not loaded, or the devices are in another network namespace. Ethernet cards
-// count only if there is one for each of several GPUs, since a single card may serve any purpose.
-func cardsAlone(in preflight.Input) (finding.Finding, bool) {
-	u, why := preflight.GPUsOf(in)
-	off := false
-	for _, d := range in.Job.Decided {
-		off = off || d.Name == "NCCL_NET" || d.Name == "NCCL_IB_DISABLE"
-	}
-	if why != "" || off || len(in.Node.HCAs) > 0 || len(in.Job.Line.Argv) > 0 && !in.Job.Several() {
-		return finding.Finding{}, false
-	}
-	const several = 4
-	cards := slices.DeleteFunc(in.Node.WithoutRDMA(), func(p fabric.PCI) bool { return p.VF })
-	made := slices.DeleteFunc(slices.Clone(cards), func(p fabric.PCI) bool {
-		return !strings.HasPrefix(p.Class, "0x0207") && p.Driver != "efa" && p.Driver != "hfi1"
-	})
-	what := "InfiniBand or EFA card"
-	if len(made) == 0 && len(cards) >= max(several, len(u.Devices)) {
-		made, what = cards, "card"
-	}
-	if len(made) == 0 {
-		return finding.Finding{}, false
-	}
-	f := finding.Warnf("%s here, and no RDMA device: the RDMA part of the driver is not loaded, or the devices are in "+
-		"another network namespace", are(len(made), what))
-	for _, p := range made[:min(len(made), finding.MaxSeen)] {
-		f = f.See("/sys/bus/pci/devices/"+p.Addr, "driver %s, class %s, no infiniband/ below it", p.Driver, p.Class)
-	}
-	fix := fixFor(in, verbs.NoStack, fabric.HCA{})
-	if mode := in.Node.Container.RDMA; mode == "exclusive" || in.Node.Container.Kind != "" {
-		f = f.See("RDMA namespaces", "%s", cmp.Or(mode, "not known"))
-		fix = "docker run --network host --device /dev/infiniband …   # or a resource of the RDMA device plugin\n" +
-			"rdma link   # on the machine itself: shows whether it has any"
-	}
-	return f.Breaking(overTCP).Do("%s", fix), true
-}
-
 // rdmaOpen warns only if no device opens: a container often has one of its host's devices.
 func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
 	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {

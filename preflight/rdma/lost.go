@@ -14,7 +14,7 @@ import (
 
 const oneLess = "this node has one rail less; the GPUs next to it share another one"
 
-// refused finds a card of the rails' make that has no driver, while others have one.
+// refused finds a card of the rails' make that has no driver, or no RDMA device, while others have one.
 func refused(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 	p, ok := in.Node.Function(nic.Name)
 	if !ok || !nic.Missing {
@@ -22,7 +22,14 @@ func refused(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 	}
 	what, fix := "no driver is bound to it", "dmesg | grep %[1]s   # shows why the driver refused it\n"+
 		"echo %[1]s > /sys/bus/pci/drivers_probe   # asks the driver again"
-	if p.Driver != "" {
+	if i := slices.IndexFunc(in.Node.Interfaces, func(i fabric.Interface) bool { return i.PCI == p.Addr }); i >= 0 &&
+		p.RDMAModule() != "" {
+		what = fmt.Sprintf("shows no RDMA device, although its driver (%s) is bound and its interface (%s) is up", p.Driver,
+			in.Node.Interfaces[i].Name)
+		fix = "dmesg | grep -e " + p.RDMAModule() + " -e %[1]s   # shows why it has none\n" +
+			"devlink dev param show pci/%[1]s   # is RDMA switched off? (enable_rdma, enable_roce)\n" +
+			"devlink dev reload pci/%[1]s   # between jobs, starts the card again"
+	} else if p.Driver != "" {
 		what, fix = "it is bound to "+p.Driver, "lspci -k -s %[1]s   # names the driver in use\n"+
 			"driverctl unset-override %[1]s   # returns it to this machine\nif a guest has it on purpose: --skip rdma.link"
 	}

@@ -270,5 +270,5 @@ func moduleOf(h fabric.HCA) string {
 	if h.Driver == "" {
 		return "mlx5_ib (another vendor's: the module of that name)"
 	}
-	return strings.Replace(h.Driver, "_core", "_ib", 1)
+	return cmp.Or(fabric.PCI{Driver: h.Driver}.RDMAModule(), h.Driver)
 }
