@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"launch/fabric"
+	"launch/fabric/rail"
 	"launch/internal/finding"
 )
 
@@ -71,7 +72,7 @@ func (v *view) partitions() (keys map[int][]int, seen []finding.Seen, ok bool) {
 // IPoIB interface has an address.
 func (v *view) partition(keys map[int][]int) (index int, why string) {
 	all := slices.Sorted(maps.Keys(keys))
-	if len(all) > 1 { // of the same partition on all rails
+	if len(all) > 1 || v.shared() { // of the same partition on all rails
 		all = slices.DeleteFunc(all, func(i int) bool {
 			return slices.ContainsFunc(keys[i], func(key int) bool { return key != keys[i][0] })
 		})
@@ -88,6 +89,19 @@ func (v *view) partition(keys map[int][]int) (index int, why string) {
 		return all[0], " is one"
 	}
 	return all[0], fmt.Sprintf(" is the first of %d (a guess)", len(all))
+}
+
+// shared reports whether all rails are full members of one partition, at any index. Otherwise each may have its own.
+func (v *view) shared() bool {
+	var common []int
+	for i, p := range v.rails() {
+		own := rail.Partitions(p.Port)
+		if i == 0 {
+			common = own
+		}
+		common = slices.DeleteFunc(slices.Clone(common), func(k int) bool { return !slices.Contains(own, k) })
+	}
+	return len(common) > 0
 }
 
 // ipoib returns the IPoIB interface with an address for a partition other than the default one: its name ends with the

@@ -3,6 +3,7 @@ package rail
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"launch/fabric"
@@ -22,12 +23,18 @@ func TestLimitedMembersAreNoRailsWhereOthersAreFull(t *testing.T) {
 		{"half of them", []string{limited, limited, full, full}, 2, true},
 		{"most of them", []string{limited, limited, limited, full}, 1, false},
 		{"tables that could not be read", []string{"", "", full, full}, 4, true},
+		{"one of another partition", []string{full, "0x8002", full, full}, 3, false},
+		{"one of another partition, of several", []string{full, "0x8002 0x8003", full + " 0x8003", full}, 3, false},
+		{"two of four", []string{full, full, "0x8002", "0x8002"}, 4, true},
+		{"a partition for each", []string{"0x8001", "0x8002", "0x8003", "0x8004"}, 4, true},
+		{"one lacks a partition of some", []string{full + " 0x8002", full, full + " 0x8002", full + " 0x8002"}, 4, true},
 	} {
 		b := &bench{}
 		for i, key := range tt.keys {
 			p := &b.port(string(rune('a'+i)), "InfiniBand", 400, "MT4129", "").Ports[0]
-			if p.PKeys = nil; key != "" {
-				p.PKeys = []fabric.PKey{{Index: 0, Key: key}}
+			p.PKeys = nil
+			for j, k := range strings.Fields(key) {
+				p.PKeys = append(p.PKeys, fabric.PKey{Index: j, Key: k})
 			}
 		}
 		f := Of(b.Node, netip.Addr{})

@@ -122,7 +122,7 @@ func (v *view) limited(all []candidate) (out []ruled) {
 	for i := range out {
 		out[i].sure = 2*len(out) <= len(all)
 	}
-	return out
+	return append(out, v.strangers(all)...)
 }
 
 // guests returns the virtual functions whose physical function is visible too: they are for guests.

@@ -40,7 +40,8 @@ type NIC struct {
 	// NoAddress is true for an HCA with a link that would be a rail if its interface had an address.
 	NoAddress bool `json:"no_address,omitempty"`
 
-	// Limited is true for an InfiniBand port that would be a rail if it were a full member of a partition.
+	// Limited is true for an InfiniBand port that would be a rail if it were a full member of a partition, or of the
+	// rails' one.
 	Limited bool `json:"limited,omitempty"`
 }
 

@@ -52,17 +52,24 @@ func wrongMode(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, 
 			"if it is in this mode on purpose: --skip rdma.link", h.PCI, number[ports[0].Facts.LinkLayer]), true
 }
 
-// outside finds an InfiniBand port in a rail's place that is no full member of a partition.
+// outside finds an InfiniBand port in a rail's place that is no full member of a partition, or of another one.
 func outside(h fabric.HCA, nic rail.NIC, rails int) (finding.Finding, bool) {
 	f := finding.Warnf("%s is no full member of a partition, unlike the %s of this node", h.Name,
 		finding.Count(rails, "rail"))
+	why, line := "limited members cannot reach each other", "%s=full   # in the partition's line of opensm's "+
+		"partitions.conf, or in UFM\nif it is limited on purpose: --skip rdma.link"
+	if slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return len(rail.Partitions(p)) > 0 }) {
+		f.What = fmt.Sprintf("%s is not in the partition of the %s of this node: %s", h.Name, finding.Count(rails, "rail"),
+			nic.Why)
+		why, line = "members of different partitions cannot reach each other", "%s=full   # in the line of the rails' "+
+			"partition in opensm's partitions.conf, or in UFM\nif it is there on purpose: --skip rdma.link"
+	}
 	for _, p := range h.Ports {
 		f = f.See("/sys/class/infiniband/"+h.Name+"/ports/"+strconv.Itoa(p.Num)+"/pkeys", "%s",
 			finding.Join(p.PKeys, func(k fabric.PKey) string { return fmt.Sprintf("%d: %s", k.Index, k.Key) }))
 	}
-	return f.Breaking("limited members cannot reach each other, so the job leaves it out: this node has one rail less").
-		Do("%s=full   # in the partition's line of opensm's partitions.conf, or in UFM\n"+
-			"if it is limited on purpose: --skip rdma.link", cmp.Or(h.GUID, "GUID")), nic.Limited
+	return f.Breaking("%s, so the job leaves it out: this node has one rail less", why).
+		Do(line, cmp.Or(h.GUID, "GUID")), nic.Limited
 }
 
 // halfOff finds the half of a cable that is down, while the other half is a rail.

@@ -117,6 +117,11 @@ func TestRailsThatAreLost(t *testing.T) {
 		}, uplink}, "warn 0005:04:00.0 is a card like the rails of this node, and it is bound to vfio-pci"},
 		{"one is a limited member", "rdma.link", of{6, instinct, but(hdr, 3, "0xffff", "0x7fff,0x0021"), uplink},
 			"warn ib3 is no full member of a partition, unlike the 5 rails of this node"},
+		{"one is a member of another partition", "rdma.link",
+			of{6, instinct, but(hdr, 3, "0xffff", "0x7fff,0x8013"), uplink},
+			"warn ib3 is not in the partition of the 5 rails of this node: in partition 0x8013, and the rest in 0xffff"},
+		{"one has another partition, too", "rdma.link", of{6, instinct, but(hdr, 3, "0xffff", "0x8013,0xffff"), uplink},
+			"ok 6 x InfiniBand"},
 		{"a limited member is not without an address", "rdma.gid", of{6, instinct, but(hdr, 3, "0xffff", "0x0021"), uplink},
 			"skip no RoCE rail here"},
 		{"all are limited members", "rdma.link", of{6, instinct, func(i int) string {
