@@ -7,13 +7,14 @@ import (
 )
 
 // degraded reports whether a port is a rail that is slower than its like: the same card and subnet, in a place
-// where a rail is absent.
+// where a rail is absent. Next to a single faster one, the place must be below a GPU's switch.
 func (v *view) degraded(c candidate, d *decision) bool {
 	like := func(r candidate) bool {
 		return r.kind == c.kind && r.hca.Type != "" && r.hca.Type == c.hca.Type && r.hca.Board == c.hca.Board &&
 			r.port.SMLID == c.port.SMLID && r.hca.VF == c.hca.VF && r.port.Rate > c.port.Rate
 	}
-	if len(d.rails) < 2 || len(d.rails) >= len(v.gpus) || v.isWayOut(c) || !slices.ContainsFunc(d.rails, like) {
+	single := len(d.rails) < 2 && !v.below(append([]candidate{c}, d.rails...))
+	if single || len(d.rails) >= len(v.gpus) || v.isWayOut(c) || !slices.ContainsFunc(d.rails, like) {
 		return false
 	}
 	absent := v.absent(d)
