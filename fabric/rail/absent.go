@@ -98,6 +98,35 @@ func (v *view) missing(d decision) (out []string) {
 	return out
 }
 
+// partly returns the ports of an HCA that would be rails if they had a link: the port of that number is a rail of most
+// cards of its kind, and another port of this card is one. A number that is down everywhere has no cable on purpose.
+func (v *view) partly(h fabric.HCA, rails []candidate) (out []int) {
+	const clear = 2          // times as many have it
+	on := map[int]int{}      // cards by the number of a rail
+	all := map[string]bool{} // the cards with a rail
+	for _, c := range rails {
+		if v.alike(c.hca, h) && len(c.hca.Ports) > 1 {
+			on[c.port.Num]++
+			all[c.hca.Name] = true
+		}
+	}
+	for _, p := range h.Ports {
+		lack := len(all) - on[p.Num]
+		if all[h.Name] && !p.Active() && p.State != 0 && p.Elsewhere == "" && on[p.Num] >= clear*lack {
+			out = append(out, p.Num)
+		}
+	}
+	return out
+}
+
+// dropped counts the ports that partly finds.
+func (v *view) dropped(rails []candidate) (n int) {
+	for _, h := range v.node.HCAs {
+		n += len(v.partly(h, rails))
+	}
+	return n
+}
+
 // usual returns the number that most cards have; of equally common ones the smallest.
 func usual(of map[string]int) (most int) {
 	count := map[int]int{}

@@ -16,7 +16,7 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	v.settle(all)
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.limited, v.guests, v.wayOut,
-		v.northSouth, v.odd, v.far, v.toPeers, v.elsewhere} {
+		v.fillers, v.northSouth, v.odd, v.far, v.toPeers, v.elsewhere} {
 		out := step(keep)
 		if len(out) == 0 || len(out) == len(keep) {
 			continue
@@ -29,8 +29,11 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	return keep, gone
 }
 
-// even reports whether the ports can be dealt to the GPUs evenly: then each of them is probably a rail.
-func (v *view) even(all []candidate) bool { return len(v.gpus) > 1 && len(all)%len(v.gpus) == 0 }
+// even reports whether the ports can be dealt to the GPUs evenly, with those that lack a link: then each of them is
+// probably a rail.
+func (v *view) even(all []candidate) bool {
+	return len(v.gpus) > 1 && (len(all)+v.dropped(all))%len(v.gpus) == 0
+}
 
 // narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management. One in the
 // place of a GPU's rail is a rail whose link has failed to train, and then the place is taken.
@@ -194,6 +197,25 @@ func (v *view) surplus(all []candidate, netdev, why string) []ruled {
 func (v *view) dealt(ports int) bool {
 	gpus := len(v.gpus)
 	return gpus > 1 && (ports%gpus == 0 || gpus%ports == 0)
+}
+
+// fillers returns the ports of another card than most, near no GPU, where all of the rest are below the GPUs' switches:
+// that they make the number even is no sign that they are rails.
+func (v *view) fillers(all []candidate) (out []ruled) {
+	const clear = 4 // times as many are of the other card
+	most, few := common(all, v.card)
+	rest := slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return v.card(c) != most })
+	if most == "" || len(rest) < clear*len(few) || !v.even(all) || !v.below(rest) {
+		return nil
+	}
+	for _, c := range few {
+		if v.served([]candidate{c}) == 0 && c.hca.PCI != "" {
+			role, _ := v.otherRole(c)
+			why := fmt.Sprintf("card %s and near no GPU, while the rest is %s, below the GPUs' switches", v.card(c), most)
+			out = append(out, ruled{c, role, why, false})
+		}
+	}
+	return out
 }
 
 // northSouth returns the DPUs among plain HCAs.

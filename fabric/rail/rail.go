@@ -37,6 +37,10 @@ type NIC struct {
 	// fewer than its hardware allows. Only the other nodes show whether that is a fault.
 	Missing bool `json:"missing,omitempty"`
 
+	// Ports are the numbers of the ports without a link of an HCA whose other ports are rails, where the port of that
+	// number has one on most cards of its kind.
+	Ports []int `json:"missing_ports,omitempty"`
+
 	// NoAddress is true for an HCA with a link that would be a rail if its interface had an address.
 	NoAddress bool `json:"no_address,omitempty"`
 

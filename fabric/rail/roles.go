@@ -82,6 +82,7 @@ func (v *view) hcaRoles(d decision) []NIC {
 			nic = portRole(h, d)
 		}
 		nic.Missing = slices.Contains(missing, h.Name)
+		nic.Ports = v.partly(h, d.rails)
 		nic.NoAddress = v.forgotten(h, d)
 		nic.Limited = v.outside(h, d)
 		if mode := v.otherMode(h, d); mode != "" {

@@ -222,24 +222,37 @@ func Barred(h fabric.HCA, p fabric.Port) bool {
 
 // states describes the ports of an HCA without an active one.
 func states(h fabric.HCA) string {
-	names := map[int]string{1: "down", 2: "initializing (no subnet manager?)", 3: "armed"}
-	phys := map[int]string{1: "asleep", 2: "polling for a cable", 3: "disabled", 6: "recovering from link errors"}
 	var out []string
 	for _, p := range h.Ports {
-		s := cmp.Or(names[p.State], fmt.Sprintf("in state %d", p.State))
-		w := phys[p.PhysState]
-		if p.State == 0 {
-			s = "of unknown state and without a local identifier"
-		} else if p.PhysState == 5 && p.State == 1 && p.LinkLayer == "InfiniBand" {
-			w = "though its cable is up (does a subnet manager serve it?)"
-			if Barred(h, p) {
-				w = "though its cable is up and a subnet manager is known: a virtual function that was not enabled"
-			}
-		}
-		if w != "" {
-			s += ", " + w
-		}
-		out = append(out, fmt.Sprintf("port %d is %s", p.Num, s))
+		out = append(out, fmt.Sprintf("port %d is %s", p.Num, State(h, p)))
 	}
 	return strings.Join(out, "; ")
+}
+
+// State describes a port that is not active.
+func State(h fabric.HCA, p fabric.Port) string {
+	names := map[int]string{1: "down", 2: "initializing (no " + Manager(h) + "?)", 3: "armed"}
+	phys := map[int]string{1: "asleep", 2: "polling for a cable", 3: "disabled", 6: "recovering from link errors"}
+	s := cmp.Or(names[p.State], fmt.Sprintf("in state %d", p.State))
+	w := phys[p.PhysState]
+	if p.State == 0 {
+		s = "of unknown state and without a local identifier"
+	} else if p.PhysState == 5 && p.State == 1 && p.LinkLayer == "InfiniBand" {
+		w = "though its cable is up (does a " + Manager(h) + " serve it?)"
+		if Barred(h, p) {
+			w = "though its cable is up and a subnet manager is known: a virtual function that was not enabled"
+		}
+	}
+	if w != "" {
+		s += ", " + w
+	}
+	return s
+}
+
+// Manager returns what the program is called that configures the ports of an HCA's fabric.
+func Manager(h fabric.HCA) string {
+	if isOmniPath(h) {
+		return "fabric manager"
+	}
+	return "subnet manager"
 }

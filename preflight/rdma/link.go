@@ -36,6 +36,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			out = append(out, f)
 			continue
 		}
+		out = append(out, partly(h, nic)...)
 		held, bad := barred(h, nic)
 		waiting := rail.Unserved(h)
 		switch gone := nic.Missing || len(ports) == 0 || slices.Contains(f.Down, h.Name); {

@@ -85,6 +85,22 @@ func halfOff(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bo
 			cmp.Or(h.Ports[0].Netdev, "INTERFACE")), true
 }
 
+// partly finds the ports without a link of a card with several, where other cards of its kind use the same port.
+func partly(h fabric.HCA, nic rail.NIC) (out []finding.Finding) {
+	for _, p := range h.Ports {
+		if slices.Contains(nic.Ports, p.Num) {
+			out = append(out, finding.Warnf("port %d of %s has no link, unlike the same port of the other cards of its kind: "+
+				"it is %s", p.Num, h.Name, rail.State(h, p)).
+				See("/sys/class/infiniband/"+h.Name+"/ports/"+strconv.Itoa(p.Num), "%s %s, interface %s", h.Type, h.PCI,
+					cmp.Or(p.Netdev, "not known")).
+				Breaking("this node has one rail less; the GPU next to it has a part of its rate").
+				Do("mlxlink -d %s -p %d   # inspect its cable and the switch's port\n"+
+					"if it has no cable on purpose: --skip rdma.link", h.PCI, p.Num))
+		}
+	}
+	return out
+}
+
 // dark finds a node whose rails all have no link, whatever other port the job takes. Ports whose cable is up have a
 // finding of their own.
 func dark(in preflight.Input, f rail.Fabric) (finding.Finding, bool) {
