@@ -163,6 +163,8 @@ type PCI struct {
 	MaxGen   int `json:"max_gen,omitempty"`
 	Lanes    int `json:"lanes,omitempty"`
 	MaxLanes int `json:"max_lanes,omitempty"`
+	// Slot is how many lanes the bridge above it has at most, 0 unknown; read only of a link that lacks lanes.
+	Slot int `json:"slot,omitempty"`
 
 	IOMMU string `json:"iommu,omitempty"` // type of its group: DMA, DMA-FQ, identity; "" if no group is visible
 	ACS   string `json:"acs,omitempty"`   // redirection above it: "on", "off"; "" if not readable (needs root)

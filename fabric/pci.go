@@ -85,6 +85,9 @@ func (p *PCI) read(d *dir, acs *redirects) {
 	if target, err := fs.ReadLink(d.fsys, d.name); err == nil {
 		p.Path = pathAbove(target)
 	}
+	if n := len(p.Path); n > 1 && p.Lanes < p.MaxLanes {
+		p.Slot = lanes(&dir{fsys: d.fsys, name: path.Join(pciDevices, p.Path[n-1])}, "max_link_width")
+	}
 	p.Physfn = d.link("physfn")
 	p.VF = isVF(p.Vendor, p.Device) || p.Physfn != ""
 	if group := d.link("iommu_group"); group != "" {

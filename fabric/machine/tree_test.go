@@ -203,3 +203,18 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// The bridge above a card shows how many lanes its slot has.
+func TestTheSlotOfACard(t *testing.T) {
+	m, err := Read([]byte("machine/1\npci0000:00\n  0000:00:01.0 bridge maxlanes=8\n" +
+		"    0000:01:01.0 1002:744c 0300 amdgpu lanes=8 maxlanes=16\n  0000:00:02.0 bridge maxlanes=16\n" +
+		"    0000:02:01.0 1002:744c 0300 amdgpu lanes=16 maxlanes=16\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, slot := range map[string]int{"0000:01:01.0": 8, "0000:02:01.0": 0} {
+		if p, ok := m.Detect(t.Context()).Function(addr); !ok || p.Slot != slot {
+			t.Errorf("%s: a slot of %d lanes, want %d", addr, p.Slot, slot)
+		}
+	}
+}

@@ -76,6 +76,12 @@ func useChecks() []preflight.Check {
 		Title: "no GPU is slowed down by power or heat", Doc: "All ranks wait for the slowest GPU.",
 		Unless: noUsedGPU, Run: preflight.One(gpuThrottle),
 	}, {
+		ID: "gpu.pcie", Needs: []string{"gpu.driver"},
+		Title: "each GPU has as many PCIe lanes as the others of its model",
+		Doc: "A bad contact or riser takes lanes away: all that the GPU exchanges with the host and with HCAs is slower. " +
+			"The generation of the link is not compared, since it falls while a GPU is idle.",
+		Run: gpuPCIe,
+	}, {
 		ID: "gpu.nvlink", Needs: []string{"gpu.driver", "gpu.fabric"},
 		Title:  "each GPU has as many NVLinks up as the others of its model",
 		Doc:    "A link that is down slows all collectives of the node, and may stop them.",
