@@ -22,7 +22,10 @@ func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	if gpus == 0 || overSockets(in) || len(in.Job.Line.Argv) > 0 && !in.Job.Several() {
 		return finding.Finding{}, false
 	}
-	if f, bad := halfLoaded(in, gpus); bad || len(in.Node.HCAs) > 0 {
+	if f, bad := halfLoaded(in, gpus); bad {
+		return f, true
+	}
+	if f, bad := iWARP(in, gpus); bad || len(in.Node.HCAs) > 0 {
 		return f, bad
 	}
 	const several = 4
@@ -73,10 +76,51 @@ func overSockets(in preflight.Input) bool {
 	return false
 }
 
-// halfLoaded finds cards of one driver without an RDMA device whose interfaces are here, where no port but the way out
-// has one. They count from 100 Gb/s on and with an address, if each is below a GPU's switch or there are several, since
-// slower ones are often used without RDMA. In exclusive mode the device may be elsewhere.
+// halfLoaded finds fast cards of one driver whose interfaces are here and that show no RDMA device. In exclusive mode
+// the device may be elsewhere.
 func halfLoaded(in preflight.Input, gpus int) (finding.Finding, bool) {
+	has := map[string]bool{} // drivers
+	for _, h := range in.Node.HCAs {
+		has[h.Driver] = true
+	}
+	driver, list := waiting(in, gpus, func(p fabric.PCI) bool {
+		return p.RDMAModule() != "" && !p.VF && !has[p.Driver]
+	})
+	if driver == "" || in.Node.Container.RDMA == "exclusive" {
+		return finding.Finding{}, false
+	}
+	return unloaded(in, driver, list), true
+}
+
+// iWARP finds fast cards that run iWARP, which NCCL does not use, and could run RoCE: Intel's E810 and later, and
+// FastLinQ. Others, such as X722 and Chelsio's, cannot.
+func iWARP(in preflight.Input, gpus int) (finding.Finding, bool) {
+	const rnic = 4 // the kernel's enum rdma_node_type
+	able := map[string]string{"ice": "devlink dev param set pci/%[1]s name enable_iwarp value false cmode runtime\n" +
+		"devlink dev param set pci/%[1]s name enable_roce value true cmode runtime   # and so on each of them\n" +
+		"or with Intel's own irdma: options irdma roce_ena=1   # in /etc/modprobe.d",
+		"qede": "set the card's RDMA protocol to RoCE, in its menu at boot or by the vendor's tool   # %[1]s and the others"}
+	driver, list := waiting(in, gpus, func(p fabric.PCI) bool {
+		return able[p.Driver] != "" && slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
+			return h.PCI == p.Addr && h.NodeType == rnic && slices.ContainsFunc(h.Ports, fabric.Port.Active)
+		})
+	})
+	if driver == "" {
+		return finding.Finding{}, false
+	}
+	f := finding.Warnf("%s for RDMA here, and in iWARP mode, which NCCL does not use: %s", are(len(list), "card"),
+		names(list))
+	for _, i := range list[:min(len(list), finding.MaxSeen)] {
+		f = f.See("/sys/bus/pci/devices/"+i.PCI, "driver %s, interface %s at %g Gb/s, node type 4: RNIC", driver, i.Name,
+			float64(i.Speed)/1000)
+	}
+	return f.Breaking(overTCP).Do(able[driver]+"\nif the job is for TCP: NCCL_NET=Socket", list[0].PCI), true
+}
+
+// waiting returns the interfaces of one driver that could be rails by RDMA and are none, where no rail but the way out
+// uses RDMA. They count from 100 Gb/s on and with an address, if each is below a GPU's switch or there are several:
+// slower ones are often used without RDMA.
+func waiting(in preflight.Input, gpus int, could func(fabric.PCI) bool) (driver string, list []fabric.Interface) {
 	const fast = 100e3 // Mb/s
 	fab := rail.Of(in.Node, in.Addr)
 	leads := func(name string) bool {
@@ -84,43 +128,39 @@ func halfLoaded(in preflight.Input, gpus int) (finding.Finding, bool) {
 		return name != "" && (name == in.Node.Route.Interface || i.Master == in.Node.Route.Interface) ||
 			slices.ContainsFunc(fab.NICs, func(n rail.NIC) bool { return n.Name == name && n.Role == rail.Peer })
 	}
-	if in.Node.Container.RDMA == "exclusive" ||
-		slices.ContainsFunc(fab.Rails, func(r rail.Rail) bool { return r.HCA != "" && !leads(r.Netdev) }) {
-		return finding.Finding{}, false
-	}
-	has := map[string]bool{} // drivers
-	for _, h := range in.Node.HCAs {
-		has[h.Driver] = true
+	if slices.ContainsFunc(fab.Rails, func(r rail.Rail) bool { return r.HCA != "" && !leads(r.Netdev) }) {
+		return "", nil
 	}
 	by := map[string][]fabric.Interface{}
+	global := func(a netip.Prefix) bool { return a.Addr().IsGlobalUnicast() }
 	for _, i := range in.Node.Interfaces {
 		p, ok := in.Node.Function(i.PCI)
-		global := func(a netip.Prefix) bool { return a.Addr().IsGlobalUnicast() }
-		half := ok && p.RDMAModule() != "" && !p.VF && !has[p.Driver]
-		if half && i.Up && i.Running && slices.ContainsFunc(i.Addrs, global) && i.Speed >= fast && !leads(i.Name) {
+		usable := i.Up && i.Running && i.Speed >= fast && slices.ContainsFunc(i.Addrs, global)
+		if ok && usable && could(p) && !leads(i.Name) {
 			by[p.Driver] = append(by[p.Driver], i)
 		}
 	}
-	near := func(i fabric.Interface) bool {
-		return slices.ContainsFunc(fab.GPUs, func(g rail.GPU) bool {
+	far := func(i fabric.Interface) bool {
+		return !slices.ContainsFunc(fab.GPUs, func(g rail.GPU) bool {
 			return in.Node.Distance(g.PCI, i.PCI).Rank() <= fabric.PXB.Rank()
 		})
 	}
 	for _, driver := range slices.Sorted(maps.Keys(by)) {
-		list := by[driver]
-		far := slices.ContainsFunc(list, func(i fabric.Interface) bool { return !near(i) })
-		if !far || len(list) >= min(2, gpus) {
-			return unloaded(in, driver, list), true
+		if list := by[driver]; len(list) >= min(2, gpus) || !slices.ContainsFunc(list, far) {
+			return driver, list
 		}
 	}
-	return finding.Finding{}, false
+	return "", nil
+}
+
+func names(list []fabric.Interface) string {
+	return finding.Some(finding.Map(list, func(i fabric.Interface) string { return i.Name }))
 }
 
 func unloaded(in preflight.Input, driver string, list []fabric.Interface) finding.Finding {
 	module := fabric.PCI{Driver: driver}.RDMAModule()
 	f := finding.Warnf("%s of driver %s without an RDMA device: %s is not loaded, or RDMA is switched off: %s",
-		finding.Count(len(list), "fast interface"), driver, module,
-		finding.Some(finding.Map(list, func(i fabric.Interface) string { return i.Name })))
+		finding.Count(len(list), "fast interface"), driver, module, names(list))
 	for _, i := range list[:min(len(list), finding.MaxSeen)] {
 		f = f.See("/sys/bus/pci/devices/"+i.PCI, "driver %s, interface %s at %g Gb/s, no infiniband/ below it", driver,
 			i.Name, float64(i.Speed)/1000)

@@ -47,6 +47,13 @@ func TestCardsWithoutTheRDMAHalfOfTheirDriver(t *testing.T) {
 	thor, thorRDMA := card("14e4:1760", "bnxt_en", "400000", ""), card("14e4:1760", "bnxt_en", "400000", "bnxt_re")
 	cx7, cx7RDMA := card("15b3:1021", "mlx5_core", "400000", ""), card("15b3:1021", "mlx5_core", "400000", "mlx5_")
 	e810, hidden := card("8086:1592", "ice", "100000", ""), card("15b3:1021", "mlx5_core", "", "")
+	rnic := func(id, driver string) func(int) string {
+		return func(i int) string {
+			return strings.ReplaceAll(card(id, driver, "100000", "rn")(i), fmt.Sprintf("hca rn%d", i),
+				fmt.Sprintf("hca rn%d node=4", i))
+		}
+	}
+	iwarp := rnic("8086:1592", "ice")
 	for _, tt := range []struct {
 		name, id string
 		machine  of
@@ -60,6 +67,13 @@ func TestCardsWithoutTheRDMAHalfOfTheirDriver(t *testing.T) {
 		{"irdma is not loaded, and no switch is visible", "rdma.open", of{4, instinct, empty, flat(2, e810) + uplink},
 			"warn 2 fast interfaces of driver ice without an RDMA device: irdma is not loaded"},
 		{"only the way out has a device", "rdma.open", of{8, instinct, thor, rdmaUplink}, "warn bnxt_re is not loaded"},
+		{"iWARP, and no switch is visible", "rdma.open", of{4, instinct, empty, flat(2, iwarp) + uplink},
+			"warn 2 cards are for RDMA here, and in iWARP mode, which NCCL does not use: w0, w1"},
+		{"iWARP at the GPUs", "rdma.open", of{4, instinct, rnic("1077:1644", "qede"), uplink},
+			"warn 4 cards are for RDMA here, and in iWARP mode"},
+		{"cards that have no RoCE", "rdma.open", of{4, instinct, rnic("1425:6406", "cxgb4"), uplink}, "skip could not tell"},
+		{"iWARP next to InfiniBand", "rdma.link", of{4, instinct, ib, flat(2, iwarp) + uplink}, "ok 4 x InfiniBand"},
+		{"iWARP on the way out", "rdma.open", of{1, instinct, empty, flat(1, iwarp)}, "skip could not tell"},
 		{"all are loaded", "rdma.link", of{8, instinct, thorRDMA, uplink}, "ok 8 x Ethernet"},
 		{"their interfaces are elsewhere", "rdma.open", of{3, instinct, hidden, uplink}, "skip no RDMA device here"},
 		{"a namespace of its own", "rdma.open", of{3, instinct, cx7, uplink +
