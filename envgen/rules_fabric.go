@@ -18,7 +18,8 @@ func fabricRules() []rule {
 		name: "NCCL_NET", scope: setting.Job, source: "NCCL src/plugin/net.cc, src/transport/net_ib/init.cc",
 		alone: "takes the first of plugin, InfiniBand/RoCE and TCP that has a device, and reports it only at INFO",
 		when: "the only RDMA devices are not a fabric (Soft-RoCE, iWARP, usNIC), or RoCE without a usable GID: its " +
-			"interfaces have no address, or are in another network namespace", value: "Socket", used: nccl,
+			"interfaces have no address, are in another network namespace, or only accelerate Hyper-V's",
+		value: "Socket", used: nccl,
 		want: (*view).wantNet, agrees: func(_ *view, value string) bool { return strings.EqualFold(value, "Socket") },
 	}, {
 		name: "NCCL_IB_HCA", scope: setting.Node, source: "NCCL src/transport/net_ib/init.cc",
@@ -69,12 +70,15 @@ func atLeast(n int) func(*view, string) bool {
 	return func(_ *view, value string) bool { return leadingInt(value, 0) >= n }
 }
 
-// strays reports whether the only devices that NCCL's IB module would take are not a fabric, have no address,
-// or their interfaces are in another network namespace: there a queue pair gets ENODEV (NVIDIA/nccl#925). A
-// card that libibverbs does not list here is none of them: the job's own libraries may list it.
+// strays reports whether the only devices that NCCL's IB module would take are not a fabric, only manage or accelerate
+// another network, have no address, or their interfaces are in another network namespace: there a queue pair gets
+// ENODEV (NVIDIA/nccl#925). A card that libibverbs does not list here is none of them: the job's own libraries may list
+// it.
 func (v *view) strays() bool {
 	bare := func(p hcaPort) bool {
-		return slices.ContainsFunc(v.fab.NICs, func(n rail.NIC) bool { return n.HCA && n.Name == p.hca.Name && n.NoAddress })
+		return slices.ContainsFunc(v.fab.NICs, func(n rail.NIC) bool {
+			return n.HCA && n.Name == p.hca.Name && (n.NoAddress || n.Role == rail.Management)
+		})
 	}
 	real := func(p hcaPort) bool {
 		return !rail.NoFabric(p.hca) && (p.Elsewhere == "" || p.LinkLayer != ethernet) && !bare(p)

@@ -29,6 +29,10 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	if role, why := foreign(h); why != "" {
 		return nic(role, true, "%s", why)
 	}
+	if name := v.accelerates(h); name != "" {
+		return nic(Management, true, "only accelerates %s, the network of a Hyper-V or Azure machine: RDMA does not pass it",
+			name)
+	}
 	if i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return p.Active() && p.Elsewhere != "" }); i >= 0 {
 		if _, twin := v.node.Interface(h.Ports[i].Elsewhere); twin { // another pod's, of the same name
 			return nic(Unusable, true, "its addresses are of another network namespace, as of another pod: %s",
@@ -77,6 +81,20 @@ func foreign(h fabric.HCA) (role Role, why string) {
 		return Unusable, "a network of driver " + cmp.Or(h.Driver, "unknown") + " alone: neither InfiniBand nor RoCE"
 	}
 	return "", ""
+}
+
+// accelerates returns the interface of Hyper-V (driver hv_netvsc) that has an HCA's interface as its fast path; "" if
+// no interface has. Where its driver is not readable, it is a master that is no bond, bridge or routing table.
+func (v *view) accelerates(h fabric.HCA) string {
+	for _, i := range v.node.Interfaces {
+		m, ok := v.node.Interface(i.Master)
+		plain := m.Driver == "" && (m.Kind == "physical" || m.Kind == "virtual") && !inVRF(v.node, i)
+		if ok && i.PCI != "" && i.PCI == h.PCI &&
+			(m.Driver == "hv_netvsc" || plain && strings.HasPrefix(v.node.Product, "Microsoft")) {
+			return m.Name
+		}
+	}
+	return ""
 }
 
 // manages reports whether an HCA is the second device of a function, without a device node: XDR cards have
