@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -20,7 +21,7 @@ func rdmaAddresses(_ context.Context, in preflight.Input) []finding.Finding {
 	planned := slices.DeleteFunc(slices.Clone(homes), func(h home) bool { // the way out has an address of another plan
 		return h.Netdev == in.Node.Route.Interface
 	})
-	out := slices.Concat(sameAddress(in.Node, homes), sameLID(ports), alone(planned))
+	out := slices.Concat(sameAddress(in.Node, homes), sameLID(ports), sameGUID(in.Node), alone(planned))
 	if dealt(in, ports) {
 		out = append(out, intruder(planned)...)
 	}
@@ -109,6 +110,38 @@ func sameLID(ports []rail.Port) []finding.Finding {
 			Breaking("packets for one of them arrive at the other: its connections time out").
 			Do("sminfo; ibstat   # is there a second subnet manager?\n"+
 				"restart opensm without its guid2lid file, or let UFM assign the LIDs anew"))
+	}
+	return out
+}
+
+// sameGUID finds two InfiniBand cards with one GUID, by which a subnet manager distinguishes them. Devices of one card
+// may have one, and where several GUIDs are equal, they were perhaps not set or not recorded.
+func sameGUID(n fabric.Node) []finding.Finding {
+	by := map[string][]fabric.HCA{}
+	for _, h := range n.HCAs {
+		if h.GUID != "" && !h.VF && slices.ContainsFunc(h.Ports, func(p fabric.Port) bool {
+			return p.Active() && p.LinkLayer == "InfiniBand"
+		}) {
+			by[h.GUID] = append(by[h.GUID], h)
+		}
+	}
+	var out []finding.Finding
+	for guid, list := range by {
+		if len(list) == 1 {
+			continue
+		}
+		a, b := list[0], list[1]
+		slot := func(h fabric.HCA) string { return strings.TrimRight(h.PCI, "01234567") }
+		if len(list) > 2 || len(out) > 0 || a.PCI == "" || slot(a) == slot(b) {
+			return nil
+		}
+		out = append(out, finding.Warnf("%s and %s are two cards with one GUID (%s)", a.Name, b.Name, guid).
+			See("/sys/class/infiniband/"+a.Name+"/node_guid", "%s, %s", guid, a.PCI).
+			See("/sys/class/infiniband/"+b.Name+"/node_guid", "%s, %s", guid, b.PCI).
+			Breaking("the subnet manager takes them for one: it changes the paths of one when the other comes up, and "+
+				"connections time out").
+			Do("flint -d %s query; flint -d %s query   # and compare with the labels of the cards\n"+
+				"burn the firmware of the wrong one again, with its own GUID, then restart the subnet manager", a.PCI, b.PCI))
 	}
 	return out
 }

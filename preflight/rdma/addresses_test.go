@@ -3,6 +3,7 @@ package rdma
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"launch/fabric"
@@ -46,6 +47,9 @@ func TestAddressesThatContradictEachOther(t *testing.T) {
 	}
 	port := func(rail int, edit func(p *fabric.Port)) func(*preflight.Input) {
 		return checktest.OfHCA(rail, func(_ *fabric.HCA, p *fabric.Port) { edit(p) })
+	}
+	guid := func(rail, of int) func(*preflight.Input) {
+		return func(in *preflight.Input) { in.Node.HCAs[rail].GUID = in.Node.HCAs[of].GUID }
 	}
 	lid := func(n int) func(p *fabric.Port) { return func(p *fabric.Port) { p.LID = n } }
 	subnet := func(sm int, gid string) func(p *fabric.Port) {
@@ -119,6 +123,15 @@ func TestAddressesThatContradictEachOther(t *testing.T) {
 		{"one LID in two subnets", checktest.Railed(8, ib, port(5, lid(12)), port(5, func(p *fabric.Port) { p.SMLID = 4 })),
 			"warn mlx5_5 is in another InfiniBand subnet"},
 		{"functions of one port", checktest.Railed(4, ib, shared, functions), "ok 4 rails"},
+		{"two have one GUID", checktest.Railed(8, ib, guid(6, 2)),
+			"warn mlx5_2 and mlx5_6 are two cards with one GUID (a088:c203:0000:1002)"},
+		{"both have one GUID", checktest.Railed(2, ib, guid(1, 0)), "warn mlx5_0 and mlx5_1 are two cards with one GUID"},
+		{"two devices of one card", checktest.Railed(8, ib, guid(6, 2), func(in *preflight.Input) {
+			in.Node.HCAs[6].PCI = strings.Replace(in.Node.HCAs[2].PCI, ".0", ".1", 1)
+		}), "ok 8 rails"},
+		{"GUIDs that were not set", checktest.Railed(4, ib, guid(0, 3), guid(1, 3), guid(2, 3)), "ok 4 rails"},
+		{"functions with one GUID", checktest.Railed(4, ib, guid(1, 0), functions), "ok 4 rails"},
+		{"RoCE", checktest.Railed(8, roce, own, guid(6, 2)), "ok 8 rails"},
 
 		{"one in another subnet", checktest.Railed(8, ib, port(3, subnet(0x21, "fec0::5:a088:c203:0:1"))),
 			"warn mlx5_3 is in another InfiniBand subnet than the other 7 rails"},

@@ -59,8 +59,8 @@ func Checks() []preflight.Check {
 		Unless: noRDMA, Run: preflight.One(rdmaGID),
 	}, {
 		ID: "rdma.addresses", Title: "no two rails have one address, and each fits the plan of the others",
-		Doc: "Two ports with one IP address or one LID take each other's packets. A rail with an address of another " +
-			"rail's network, without a network, or in another InfiniBand subnet does not reach its peers.",
+		Doc: "Two ports with one IP address, one LID or one GUID take each other's packets. A rail with an address of " +
+			"another rail's network, without a network, or in another InfiniBand subnet does not reach its peers.",
 		Unless: noRails, Run: rdmaAddresses,
 	}, {
 		ID: "rdma.mtu", Title: "the rails send packets of one size, as large as their interfaces allow",
