@@ -9,7 +9,8 @@ import (
 
 // forgotten reports whether an HCA is no rail only since it has no address: the rails' cards have more ports in use
 // than its own, or it shares its cable with a rail. A card's second port may have a cable and no address on purpose.
-// In a container, one without an interface and without a GID is another's.
+// In a container, one without an interface and without a GID is another's. A card of another kind, where each GPU has
+// its rails, has another purpose.
 func (v *view) forgotten(h fabric.HCA, d decision) bool {
 	own := func(r ruled) bool {
 		return r.hca.Name == h.Name && r.kind == RoCE && r.role == Unusable && !v.hasFunction(h, d)
@@ -30,6 +31,8 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 		homeless && !slices.ContainsFunc(d.rails, like):
 		return false
 	case !homeless && !slices.ContainsFunc(d.others, own):
+		return false
+	case !slices.ContainsFunc(d.rails, func(c candidate) bool { return v.alike(c.hca, h) }) && !v.lacking(h.PCI, d.rails):
 		return false
 	}
 	rails, used := map[string]int{}, map[string]int{}
