@@ -3,7 +3,6 @@ package rdma
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -21,8 +20,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
 	var out []finding.Finding
-	var idle []string // ports that nothing brings up, for one cause
-	last, manager := "", finding.Warnf("")
+	var idle []fabric.HCA // with ports that nothing brings up, for one cause
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
 		if !nic.HCA || i < 0 {
@@ -43,21 +41,14 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 		case bad && gone:
 			out = append(out, held)
 		case waiting > 0 && gone:
-			idle, last = append(idle, fmt.Sprintf("%s port %d", h.Name, waiting)), h.Name
-			manager = manager.See("/sys/class/infiniband/"+h.Name, "%s", nic.Why)
+			idle = append(idle, h)
 		default:
 			if f, bad := linkless(in, h, nic, ports); bad {
 				out = append(out, f)
 			}
 		}
 	}
-	if len(idle) > 0 {
-		manager.What = finding.Some(idle) + map[bool]string{true: " waits", false: " wait"}[len(idle) == 1] +
-			" for a subnet manager"
-		out = append(out, manager.Breaking("the port carries no traffic; NCCL takes another network").
-			Do("systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager\n"+
-				"sminfo -C %s   # shows whether one runs", last))
-	}
+	out = append(out, unserved(idle)...)
 	if f, bad := dark(in, f); bad {
 		out = append(out, f)
 	}

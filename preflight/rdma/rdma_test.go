@@ -107,6 +107,9 @@ func TestRDMAChecks(t *testing.T) {
 			}), "warn mlx5_2 is like the rails of this node and does not answer: mlx5_2/fw_ver: input/output error"},
 		{"no subnet manager", "rdma.link", checktest.Railed(2, ib, ofAll(waits)),
 			"warn mlx5_0 port 1, mlx5_1 port 1 wait for a subnet manager"},
+		{"Omni-Path", "rdma.link", checktest.Railed(2, ib, ofAll(waits), ofAll(func(h *fabric.HCA, _ *fabric.Port) {
+			h.Driver, h.Type = "hfi1", ""
+		})), "warn mlx5_0 port 1, mlx5_1 port 1 wait for a fabric manager"},
 		{"one is not yet served", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, waits)),
 			"warn mlx5_2 port 1 waits for a subnet manager"},
 		{"a function that is held down", "rdma.link", checktest.Railed(1, ib, ofAll(barred)),
