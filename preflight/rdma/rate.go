@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"launch/fabric"
@@ -150,7 +151,7 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 		}
 	}
 	if len(small) == 0 {
-		return finding.Passf("packets of %d bytes", most)
+		return finding.Passf("packets of %d bytes%s", most, larger(in, ports, most))
 	}
 	than := fmt.Sprintf("the others' %d bytes", most)
 	if below {
@@ -164,4 +165,18 @@ func rdmaMTU(_ context.Context, in preflight.Input) finding.Finding {
 			"on InfiniBand the subnet manager's partition has the limit (mtu=5 in opensm's partitions.conf)")
 	}
 	return f.Do("%s\nand in the network's configuration, if the switch supports it", strings.Join(line, "; "))
+}
+
+// larger returns a hint where all rails are fast RoCE ports of whole cards with small packets: an MTU of 1500 works,
+// and a larger one needs the switches. Clouds and guests cannot change it.
+func larger(in preflight.Input, ports []rail.Port, now int) string {
+	const fast, most = 100, 4096 // Gb/s, bytes
+	fixed := func(p rail.Port) bool {
+		return p.Facts.LinkLayer != "Ethernet" || p.Card.VF || p.Facts.Rate < fast || p.Netdev == in.Node.Route.Interface ||
+			rail.RoCEMTU(p.Packets(in.Node).Netdev) >= most
+	}
+	if now >= most || in.Node.Cloud.Virtual || in.Node.Cloud.Provider != "" || slices.ContainsFunc(ports, fixed) {
+		return ""
+	}
+	return fmt.Sprintf("; an MTU of 4200 or more, here and on the switches, allows %d", most)
 }

@@ -217,7 +217,8 @@ func TestRDMAChecks(t *testing.T) {
 		})), "ok 2 RoCE rails"},
 
 		{"healthy", "rdma.mtu", checktest.Railed(8, roce), "ok packets of 4096"},
-		{"all have 1500", "rdma.mtu", checktest.Railed(2, roce, mtu(0, 1500), mtu(1, 1500)), "ok packets of 1024"},
+		{"all have 1500", "rdma.mtu", checktest.Railed(2, roce, mtu(0, 1500), mtu(1, 1500)),
+			"ok packets of 1024 bytes; an MTU of 4200 or more, here and on the switches, allows 4096"},
 		{"one has 1500", "rdma.mtu", checktest.Railed(8, roce, mtu(5, 1500)),
 			"warn 1 of 8 rails send smaller packets than the others' 4096 bytes: mlx5_5 (eth15, MTU 1500)"},
 		{"another MTU, the same packets", "rdma.mtu", checktest.Railed(8, roce, mtu(5, 4200)), "ok packets of 4096"},
