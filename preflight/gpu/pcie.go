@@ -26,7 +26,7 @@ func gpuPCIe(_ context.Context, in preflight.Input) []finding.Finding {
 		const several = 2
 		var like, wide []fabric.PCI
 		for j, o := range bus {
-			if i != j && o.Vendor == p.Vendor && o.Device == p.Device && o.MaxLanes == p.MaxLanes {
+			if i != j && o.Vendor == p.Vendor && o.Device == p.Device && o.MaxLanes == p.MaxLanes && !fills(o) {
 				like = append(like, o)
 			}
 		}
@@ -35,7 +35,7 @@ func gpuPCIe(_ context.Context, in preflight.Input) []finding.Finding {
 		if p.Slot > 0 {
 			needed = 1
 		}
-		if p.Lanes >= p.MaxLanes || p.Slot > 0 && p.Slot <= p.Lanes || len(wide) < needed || !most {
+		if p.Lanes >= p.MaxLanes || fills(p) || len(wide) < needed || !most {
 			continue
 		}
 		out = append(out, finding.Warnf("GPU %s has %d of its %d PCIe lanes, %s of the same model has %d", name(in, p.Addr),
@@ -47,6 +47,9 @@ func gpuPCIe(_ context.Context, in preflight.Input) []finding.Finding {
 	}
 	return preflight.OrPass(out, "%s", finding.Count(len(bus), "GPU"))
 }
+
+// fills reports whether a link is narrow since its slot is.
+func fills(p fabric.PCI) bool { return p.Slot > 0 && p.Slot <= p.Lanes }
 
 // onBus returns the functions of the GPUs whose links are known: those that the job sees, and all where NVML was not
 // asked, as for AMD's GPUs.
