@@ -130,13 +130,18 @@ func TestChecksBetweenNodesMayBeNamedBeforeThereAreNodes(t *testing.T) {
 
 // faulty is what is wrong on the recorded machines: every other one is in order.
 var faulty = map[string][]string{
-	"roce-lag-no-address":  {"warn rdma.gid"},                    // its fast bond was never given an address
-	"ib-no-subnet-manager": {"warn rdma.link"},                   // by its name
-	"broken-hca":           {"warn rdma.link", "warn rdma.rate"}, // one has lost its firmware, the other 12 of 16 lanes
-	"bgp-address-on-lo":    {"warn rdma.gid"},                    // by its title, as the next three
-	"pod-no-gid-entries":   {"warn rdma.gid"},
-	"slingshot-dark-link":  {"warn rdma.link"},
-	"h100-all-rails-down":  {"warn rdma.link"},
+	"roce-lag-no-address":     {"warn rdma.gid"},                    // its fast bond was never given an address
+	"ib-no-subnet-manager":    {"warn rdma.link"},                   // by its name
+	"broken-hca":              {"warn rdma.link", "warn rdma.rate"}, // one has lost its firmware, the other 12 of 16 lanes
+	"bgp-address-on-lo":       {"warn rdma.gid"},                    // by its title, as the next three
+	"pod-no-gid-entries":      {"warn rdma.gid"},
+	"slingshot-dark-link":     {"warn rdma.link"},
+	"h100-all-rails-down":     {"warn rdma.link"},
+	"a40-nouveau":             {"warn gpu.driver"},
+	"mi325x-pollara-no-rdma":  {"warn rdma.open"},
+	"a100-hdr-two-partitions": {"warn rdma.link"},
+	"b300-one-plane-down":     {"warn rdma.link"},
+	"l40s-lanes":              {"warn gpu.pcie"},
 	// the bridge above one rail redirects, those of the GPUs next to it do not
 	"h200-two-rails": {"warn gpu.p2p"},
 }
