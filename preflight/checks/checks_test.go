@@ -137,7 +137,7 @@ var faulty = map[string][]string{
 	"pod-no-gid-entries":      {"warn rdma.gid"},
 	"slingshot-dark-link":     {"warn rdma.link"},
 	"h100-all-rails-down":     {"warn rdma.link"},
-	"a40-nouveau":             {"warn gpu.driver"},
+	"a40-nouveau":             {"fail gpu.driver"},
 	"mi325x-pollara-no-rdma":  {"warn rdma.open"},
 	"a100-hdr-two-partitions": {"warn rdma.link"},
 	"b300-one-plane-down":     {"warn rdma.link"},

@@ -201,10 +201,10 @@ func Recorded(t *testing.T, name string) preflight.Input {
 		return in
 	}
 	for _, c := range in.Node.Cards {
-		if c.Vendor == "nvidia" {
+		if c.Vendor == "nvidia" && in.Node.GPUs.Absent == "" {
 			g := Board(len(in.Node.GPUs.Devices), c.PCI)
 			g.Name, g.NVLink, g.Fabric = c.Model, nil, nil
-			in.Node.GPUs.Present, in.Node.GPUs.Absent = true, ""
+			in.Node.GPUs.Present = true
 			in.Node.GPUs.Devices = append(in.Node.GPUs.Devices, g)
 		}
 	}

@@ -2,9 +2,11 @@ package gpu
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"launch/fabric"
+	"launch/fabric/gpu"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/preflight"
@@ -12,9 +14,12 @@ import (
 
 // driverless finds GPUs on the PCI bus that NVIDIA's driver does not have. It fails if the job surely needs them: each
 // has a process, and torch was built for CUDA. A single display adapter may only show the console of a node for CPUs,
-// and a container sees GPUs that it was not given.
+// and a container sees GPUs that it was not given. What NVML lists has the driver, whatever the bus shows.
 func driverless(in preflight.Input) (finding.Finding, bool) {
 	bare, s := in.Node.WithoutDriver(), in.Node.Software
+	bare = slices.DeleteFunc(bare, func(p fabric.PCI) bool {
+		return slices.ContainsFunc(in.Node.GPUs.Devices, func(d gpu.GPU) bool { return d.PCI == p.Addr || d.PCI == "" })
+	})
 	facts, asked := in.Node.GPUs, in.Job.NProc.V == "gpu"
 	none := len(facts.Devices) == 0
 	cpu := s.Torch.Version != "" && s.CUDA == "" || s.HIP != "" || preflight.VisibleGPUs(in).Hides()

@@ -64,6 +64,9 @@ func TestGPUsWithoutTheDriver(t *testing.T) {
 		{"fewer processes", node(8, controller, "nouveau", cuda, one), "warn 8 NVIDIA GPUs"},
 		{"a program", node(8, controller, "nouveau", cuda, program), "warn 8 NVIDIA GPUs"},
 		{"the driver refused one of them", node(8, controller, "", first(7, "nvidia")), "warn 1 NVIDIA GPU of this node"},
+		{"a sandbox whose bus shows no driver", node(2, controller, "", first(2, "nvidia"), func(in *preflight.Input) {
+			in.Node.PCI[0].Driver, in.Node.PCI[1].Driver = "", ""
+		}, each), "ok"},
 		{"for guests", node(8, controller, "vfio-pci", cuda), "skip no NVIDIA GPU here"},
 		{"one is for a guest", node(8, controller, "vfio-pci", first(7, "nvidia")), "ok"},
 		{"an old model, which the driver left out", node(3, display, "", first(2, "nvidia"), old), "ok"},
