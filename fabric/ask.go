@@ -36,7 +36,7 @@ const (
 // Children returns the children of AskGPU, AskVerbs, AskDisks and ReadAhead; main passes them to child.Dispatch.
 func Children() child.Table {
 	return child.Table{gpuChild: gpu.Child, cudaChild: gpu.CUDAChild, verbsChild: verbs.Child, diskChild: diskAnswer,
-		aheadChild: readAhead}
+		aheadChild: readAhead, staleChild: staleAnswer}
 }
 
 // AskGPU queries NVML in a child, if there is a driver, and reads what the driver wrote to the kernel

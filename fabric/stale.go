@@ -1,0 +1,78 @@
+package fabric
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/internal/child"
+)
+
+const (
+	staleChild = "stale"
+	// staleBudget bounds the child, and staleWait how long it waits for the answer of one file system.
+	staleBudget, staleWait = 1500 * time.Millisecond, time.Second
+)
+
+// AskStale returns of each path that its file system answers with an error of its own the name of that error: ESTALE of
+// a handle that the server does not know any more, EIO of a disk, ENOTCONN of a server of FUSE that has ended. A child
+// asks, since a file system may not answer at all; then nothing is known of the path.
+func AskStale(ctx context.Context, paths []string) map[string]string {
+	out := map[string]string{}
+	if child.Ask(ctx, staleChild, paths, &out, staleBudget) != nil {
+		return nil
+	}
+	return out
+}
+
+// staleAnswer is the child of AskStale.
+func staleAnswer(_ context.Context, in io.Reader, out io.Writer) error {
+	var paths []string
+	if err := json.NewDecoder(in).Decode(&paths); err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(stale(paths, stat, staleWait))
+}
+
+func stat(path string) error {
+	var about unix.Stat_t
+	return unix.Stat(path, &about)
+}
+
+// stale calls stat for all paths at the same time, and waits no longer than limit for all.
+func stale(paths []string, stat func(string) error, limit time.Duration) map[string]string {
+	var mu sync.Mutex
+	errs, out := map[string]string{}, map[string]string{}
+	var all sync.WaitGroup
+	for _, p := range paths {
+		all.Go(func() {
+			err := stat(p)
+			for errors.Is(err, unix.EINTR) {
+				err = stat(p)
+			}
+			errno, _ := errors.AsType[unix.Errno](err)
+			mu.Lock()
+			defer mu.Unlock()
+			if errno == unix.ESTALE || errno == unix.EIO || errno == unix.ENOTCONN {
+				errs[p] = unix.ErrnoName(errno)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for p, name := range errs {
+		out[p] = name
+	}
+	return out
+}

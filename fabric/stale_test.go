@@ -1,0 +1,36 @@
+package fabric
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestPathsThatTheirFileSystemAnswersWithAnError(t *testing.T) {
+	never := make(chan struct{})
+	defer close(never)
+	answer := func(path string) error {
+		switch path {
+		case "/nfs/data":
+			return unix.ESTALE
+		case "/fuse/data":
+			return unix.ENOTCONN
+		case "/dead/data":
+			<-never
+		case "/no":
+			return unix.ENOENT
+		}
+		return nil
+	}
+	got := stale([]string{"/nfs/data", "/fuse/data", "/dead/data", "/no", "/well"}, answer, 200*time.Millisecond)
+	if want := map[string]string{"/nfs/data": "ESTALE", "/fuse/data": "ENOTCONN"}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got = AskStale(t.Context(), []string{os.TempDir(), filepath.Join(t.TempDir(), "no")}); got == nil || len(got) > 0 {
+		t.Errorf("sound paths: %v", got)
+	}
+}
