@@ -159,7 +159,8 @@ func (a *app) look(ctx context.Context) (diagnosed, error) {
 	here, cancel := context.WithTimeout(ctx, doctorBudget)
 	defer cancel()
 	nodes := consulting{}
-	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true, Processor: fabric.Processor}
+	o := scene.Options{PID: a.doc.pid, Job: a.Opt.Job.V, Stacks: true, Processor: fabric.Processor,
+		Freezer: fabric.Freezer, Broken: fabric.AskStale}
 	o.Found = func(launches []scene.Proc) {
 		nodes.Go(func() { nodes.scenes, nodes.news = companion.Consult(here, launches) })
 	}

@@ -24,7 +24,7 @@ type facts struct {
 	status   []byte
 	switches int64
 	threads  map[int]thread
-	timed    map[int]bool // the threads that wait for a futex with a time limit
+	futexes  map[int]futex // of the threads that wait for one
 	files    []File
 	sockets  map[uint64]bool
 	syscall  *Syscall
@@ -91,7 +91,7 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 	}
 	f.wchan = f.threads[p.pid].wchan
 	if last && p.stat.state != "Z" {
-		f.timed = readTimed(p.pid, f.threads)
+		f.futexes = readFutexes(p.pid, f.threads)
 		if f.syscall, err = readSyscall(p.pid); err != nil {
 			g.fail(p, "the system call", err)
 		}
@@ -168,7 +168,7 @@ func (out *Proc) fill(p *seen, before, after *moment) bool {
 		return true
 	}
 	out.Tracer = int(field(is.status, "TracerPid"))
-	out.Wchan, out.Syscall, out.Threads, out.Files = is.wchan, is.syscall, grouped(is.threads, is.timed), is.files
+	out.Wchan, out.Syscall, out.Threads, out.Files = is.wchan, is.syscall, grouped(is.threads, is.futexes), is.files
 	if was := before.of[p.pid]; was != nil {
 		out.Still = still(was.threads, is.threads)
 	}

@@ -37,6 +37,7 @@ type Scene struct {
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
 	Paths   []Path   `json:"paths,omitempty"`   // to other nodes to which a connection is stuck, as a companion finds
 	Ways    []Way    `json:"ways,omitempty"`    // to other nodes, where this node's own kernel shows something of them
+	Past    []Past   `json:"past,omitempty"`    // of ranks, from a companion
 	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Ended are other nodes of the job whose launch has left.
 	Ended []Ended `json:"ended,omitempty"`
@@ -115,13 +116,19 @@ type Proc struct {
 	Env   map[string]string `json:"env"`
 	State string            `json:"state"` // R, S, D, T, t, Z
 	// Tracer is the process that traces this one; 0: none.
-	Tracer  int      `json:"tracer,omitempty"`
+	Tracer int `json:"tracer,omitempty"`
+	// Frozen is true if the freezer of a control group holds it, whose file below /sys Freezer is, as
+	// fs/cgroup/job/cgroup.freeze. Else Freezer is that of its own group, which may be frozen and not visible.
+	Frozen  bool     `json:"frozen,omitempty"`
+	Freezer string   `json:"freezer,omitempty"`
 	Wchan   string   `json:"wchan,omitempty"`   // of the main thread; empty: not readable
 	Syscall *Syscall `json:"syscall,omitempty"` // of the main thread; nil: running, or not readable
 	Threads []Thread `json:"threads,omitempty"` // by name and wait channel
 	Moved   Moved    `json:"moved"`
 	// Files are open regular files, and devices that may hang; each with whether its position moved.
 	Files []File `json:"files,omitempty"`
+	// Broken are paths that a rank which sleeps and wakes names, and that give an error of their file system.
+	Broken []Broken `json:"broken,omitempty"`
 	// Stacks are its Python threads, the main one first; nil: could not be had.
 	Stacks []Stack `json:"stacks,omitempty"`
 	// Last are the last lines of its standard output or error, where that is a file that can be read.
@@ -154,7 +161,9 @@ type Thread struct {
 	State string `json:"state"`
 	// Timed: they wait with a time limit, and go on by themselves.
 	Timed bool `json:"timed,omitempty"`
-	Count int  `json:"count"`
+	// Shared: they wait for what other processes share, as a semaphore of multiprocessing.
+	Shared bool `json:"shared,omitempty"`
+	Count  int  `json:"count"`
 }
 
 // Moved is what changed over the span, in the process and all below it.

@@ -31,6 +31,11 @@ type Options struct {
 	// Processor returns the processor time that the control group of a process has had, and for how long a quota has
 	// held it; nil: not known.
 	Processor func(pid int) (used, held time.Duration)
+	// Freezer returns the file below /sys of the control group whose freezer holds a process; if frozen is false, that of
+	// its own group, which is not frozen or not visible. Nil: not known.
+	Freezer func(pid int) (file string, frozen bool)
+	// Broken returns the names of the errors that file systems give for paths, by path; nil: they are not asked.
+	Broken func(ctx context.Context, paths []string) map[string]string
 }
 
 // DefaultSpan is long enough for an agent's loop and for a rank that reads or computes to show.
@@ -42,7 +47,8 @@ const lookLimit = time.Second
 // allLimit is how long the reading of processes takes besides the span.
 const allLimit = 3 * time.Second
 
-// Take looks at the jobs of this node twice. It only reads, follows no path of the job, and pauses no process.
+// Take looks at the jobs of this node twice. It only reads, follows no path of the job, and pauses no process; the
+// caller's Broken may follow the paths that a rank names.
 // A scene without a process is no error: there is no job. It takes Span and at most about 6 s more: 3 s where
 // processes cannot be read, and 2.5 s if a store does not answer.
 func Take(ctx context.Context, o Options) (s Scene, err error) {
@@ -138,6 +144,28 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	s.RAS = <-once
 	compare(earlier, s.RAS)
 	s.processes(ctx, t, job, before, after, <-pythons, m)
+	s.ask(ctx, job, before, o)
+}
+
+// ask asks for what only the caller can read of the processes.
+func (s *Scene) ask(ctx context.Context, job []*seen, before *moment, o Options) {
+	for i := range s.Procs {
+		p := &s.Procs[i]
+		if o.Freezer != nil && (p.Role == Rank || p.Role == Agent) {
+			p.Freezer, p.Frozen = o.Freezer(p.PID)
+		}
+		if o.Broken == nil || p.Role != Rank || !p.Retries() || ctx.Err() != nil {
+			continue
+		}
+		j := slices.IndexFunc(job, func(b *seen) bool { return b.pid == p.PID })
+		var open []File
+		if was := before.of[p.PID]; was != nil {
+			open = was.files
+		}
+		if j >= 0 {
+			p.Broken = broken(ctx, job[j], open, o.Broken)
+		}
+	}
 }
 
 // processes describes those that are still there, and the holders of the job's ports.

@@ -62,22 +62,26 @@ func channel(wchan string) string {
 // still returns whether no thread ran between two moments, and none came or ended.
 func still(before, after map[int]thread) bool { return len(after) > 0 && maps.Equal(before, after) }
 
-// readTimed returns which threads wait for a futex with a time limit.
-func readTimed(pid int, all map[int]thread) map[int]bool {
-	out := map[int]bool{}
+// futex is how a thread waits for one.
+type futex struct{ timed, shared bool }
+
+// readFutexes returns how those threads wait that wait for a futex.
+func readFutexes(pid int, all map[int]thread) map[int]futex {
+	out := map[int]futex{}
 	for tid, t := range all {
 		if strings.HasPrefix(t.wchan, "futex") {
-			out[tid] = timed(readLine(procPath(pid, "task/"+strconv.Itoa(tid)+"/syscall")))
+			out[tid] = futexOf(readLine(procPath(pid, "task/"+strconv.Itoa(tid)+"/syscall")))
 		}
 	}
 	return out
 }
 
 // grouped counts threads of the same name, place and state.
-func grouped(all map[int]thread, timed map[int]bool) []Thread {
+func grouped(all map[int]thread, futexes map[int]futex) []Thread {
 	count := map[Thread]int{}
 	for tid, t := range all {
-		count[Thread{Name: t.name, Wchan: t.wchan, State: t.state, Timed: timed[tid]}]++
+		f := futexes[tid]
+		count[Thread{Name: t.name, Wchan: t.wchan, State: t.state, Timed: f.timed, Shared: f.shared}]++
 	}
 	var out []Thread
 	for t, n := range count {
@@ -86,12 +90,12 @@ func grouped(all map[int]thread, timed map[int]bool) []Thread {
 	}
 	slices.SortFunc(out, func(a, b Thread) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Wchan, b.Wchan),
-			cmp.Compare(a.State, b.State), order(a.Timed, b.Timed))
+			cmp.Compare(a.State, b.State), order(a.Timed, b.Timed), order(a.Shared, b.Shared))
 	})
 	return out
 }
 
-// order puts what waits without a limit first.
+// order puts what is false first.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -108,15 +112,15 @@ const (
 	futexPrivate, futexClock   = 128, 256
 )
 
-// timed reports whether a thread whose /proc/PID/task/TID/syscall is text waits for a futex with a time limit: the
-// fourth argument of futex(2) is one.
-func timed(text string) bool {
+// futexOf returns how a thread waits whose /proc/PID/task/TID/syscall is text: the fourth argument of futex(2) is a
+// time limit. Other processes can wake it if its operation is not private, as for a semaphore of multiprocessing.
+func futexOf(text string) futex {
 	s, args, err := parseSyscall(text)
 	if err != nil || s.Name != "futex" {
-		return false
+		return futex{}
 	}
 	op := args[1] &^ (futexPrivate | futexClock)
-	return (op == futexWait || op == futexWaitBitset) && args[3] != 0
+	return futex{timed: (op == futexWait || op == futexWaitBitset) && args[3] != 0, shared: args[1]&futexPrivate == 0}
 }
 
 // errRunning is a thread in no system call.

@@ -103,7 +103,8 @@ func (w *watch) scenes(ctx context.Context) []scene.Scene {
 	go func() {
 		limited, cancel := context.WithTimeout(ctx, lookLimit)
 		defer cancel()
-		s, _ := scene.Take(limited, scene.Options{PID: w.mpirun, Stacks: true, Processor: fabric.Processor})
+		s, _ := scene.Take(limited, scene.Options{PID: w.mpirun, Stacks: true, Processor: fabric.Processor,
+			Freezer: fabric.Freezer, Broken: fabric.AskStale})
 		mine <- s
 	}()
 	var mu sync.Mutex

@@ -1,0 +1,57 @@
+package scene
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestThePathsThatARankNames(t *testing.T) {
+	mounts := mountPoints("21 1 0:20 / / rw - overlay o rw\n22 21 0:21 / /mnt/my\\040nfs rw,x shared:1 - nfs4 h:/ rw\n" +
+		"23 21 0:22 / /proc rw - proc p rw\n24 21 0:23 / /data rw - ext4 d rw\n25 24 0:24 / /data rw - fuse.s3 d rw\n" +
+		"26 21 0:25 / /auto rw - autofs a rw\nodd\n")
+	p := &seen{argv: []string{"python", "train.py", "--data=/data/a", "/data/b", "rank=/data/no", "/proc/self"},
+		env: map[string]string{"HOME": "/root", "X": "y:/mnt/my nfs/c:/data/a", "P": "/data/../etc:/auto/x"}}
+	got := named(p, []File{{Path: "/data/open"}}, mounts)
+	want := []Broken{
+		{Path: "/data/open", By: "a file that it had open", Mount: "/data", Type: "fuse.s3"},
+		{Path: "/data/a", By: "an argument of its command line", Mount: "/data", Type: "fuse.s3"},
+		{Path: "/data/b", By: "an argument of its command line", Mount: "/data", Type: "fuse.s3"},
+		{Path: "/mnt/my nfs/c", By: "the variable X", Mount: "/mnt/my nfs", Type: "nfs4"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// Only of a rank that sleeps and wakes are paths asked for, in its own mounts.
+func TestTakeAsksForThePathsOfARankThatTriesAgain(t *testing.T) {
+	py := python(t)
+	loop := "import time\nwhile True: time.sleep(%)"
+	for pause, want := range map[string]bool{"0.05": true, "600": false} {
+		cmd := in(exec.Command(py, "-c", strings.Replace(loop, "%", pause, 1)), "RANK=0", "DATA=/dev/shm/shard:/shard")
+		pid := start(t, cmd)
+		eventually(t, "it sleeps", func() bool { return strings.Contains(readLine(procPath(pid, "wchan")), "nanosleep") })
+		if mountOf(mountPoints(readLine("/proc/self/mountinfo")), "/dev/shm") == "/" {
+			t.Skip("needs a file system other than the root")
+		}
+		var asked []string
+		s := take(t, Options{PID: pid, Broken: func(_ context.Context, paths []string) map[string]string {
+			asked = paths
+			return map[string]string{procPath(pid, "root/dev/shm/shard"): "ESTALE"}
+		}})
+		p := s.proc(pid)
+		if got := len(p.Broken) == 1 && p.Broken[0].Path == "/dev/shm/shard" && p.Broken[0].Err == "ESTALE"; got != want {
+			t.Errorf("a pause of %s s: %+v, asked %v, moved %+v, call %+v", pause, p.Broken, asked, p.Moved, p.Syscall)
+		}
+		if !want && asked != nil {
+			t.Errorf("a pause of %s s: asked %v", pause, asked)
+		}
+	}
+	if _, _, ok := MainThread(os.Getpid()); !ok {
+		t.Error("this process cannot be read")
+	}
+}
