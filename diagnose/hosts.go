@@ -47,7 +47,8 @@ func hosts(scenes []scene.Scene) (out []*node) {
 	return out
 }
 
-// latest returns the later one of a host's two scenes, with the calls of a companion, which may have taken the other.
+// latest returns the later one of a host's two scenes, with what a companion alone knows, which may have taken the
+// other.
 func latest(a, b *scene.Scene) *scene.Scene {
 	if b.Taken.After(a.Taken) {
 		a, b = b, a
@@ -55,6 +56,9 @@ func latest(a, b *scene.Scene) *scene.Scene {
 	s := *a
 	if s.Paths == nil && s.Ways == nil {
 		s.Paths, s.Ways = b.Paths, b.Ways
+	}
+	if s.Past == nil {
+		s.Past = b.Past
 	}
 	return &s
 }

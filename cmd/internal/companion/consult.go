@@ -21,7 +21,7 @@ const (
 	maxConsulted = 512
 )
 
-// all returns what the other nodes see, and what this one has found by calls of its own.
+// all returns what the other nodes see, and what this one has found by calls of its own and by watching its ranks.
 func (d *doctor) all(ctx context.Context) []scene.Scene {
 	var own scene.Scene
 	var wg sync.WaitGroup
@@ -30,7 +30,7 @@ func (d *doctor) all(ctx context.Context) []scene.Scene {
 	}
 	others := d.consult(ctx)
 	wg.Wait()
-	if len(own.Paths)+len(own.Ways) > 0 {
+	if len(own.Paths)+len(own.Ways)+len(own.Past) > 0 {
 		others = append(others, own)
 	}
 	return others

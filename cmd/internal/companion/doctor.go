@@ -38,6 +38,7 @@ const (
 type doctor struct {
 	p *companion
 
+	pasts   pasts
 	looking sync.Mutex // held for as long as a look takes
 	last    scene.Scene
 	taken   time.Time
@@ -104,7 +105,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
 		paths := d.newPaths(ctx)
 		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true,
-			Processor: fabric.Processor, Early: paths.try})
+			Processor: fabric.Processor, Freezer: fabric.Freezer, Broken: fabric.AskStale, Early: paths.try})
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
 			d.last.Peers = d.peers(ctx)
@@ -112,6 +113,8 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 		paths.try(d.last.Sockets)
 		d.last.Paths, d.last.Ways = paths.wait(d.last.Sockets)
 		d.taken = time.Now()
+		d.pasts.saw(d.family(), d.taken)
+		d.last.Past = d.pasts.until(d.taken, d.last.Procs)
 	}
 	return d.last
 }

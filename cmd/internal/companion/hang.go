@@ -43,6 +43,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			return
 		}
 		now := d.spent()
+		d.pasts.saw(d.family(), now.at)
 		w.saw(last, now)
 		last = now
 		since, due := w.due(now.at)
