@@ -28,7 +28,7 @@ var collectiveCauses = []Cause{
 	{
 		ID: "collective.mismatch", depth: onTheSpot, Title: "Ranks are in different collectives",
 		Sign:    "All ranks wait, and nothing is retransmitted.",
-		For:     "the Python stacks of two ranks are in different collectives, or NCCL counts other ones for a rank",
+		For:     "the Python stacks of two ranks are in different collectives or makers of groups, or NCCL counts other ones",
 		Against: "all stacks are at the same line, and all counts are equal",
 		Do:      "make all ranks call the same collectives in the same order; TORCH_DISTRIBUTED_DEBUG=DETAIL names them",
 		Source:  "py-spy dump; torch's CollectiveFingerPrint; NCCL's RAS",
@@ -41,6 +41,14 @@ var collectiveCauses = []Cause{
 		Do: "of two ranks that exchange data, let one send first while the other receives (even ranks, odd ranks), or use " +
 			"batch_isend_irecv; compare the ranks and tags that they name",
 		Source: "py-spy dump; queues of the sockets",
+	},
+	{
+		ID: "store.key", depth: onTheSpot, Title: "A rank waits for a key that no rank sets",
+		Sign:    "One rank is in a get or wait of torch's store, and all others in a collective.",
+		For:     "its main thread waits on its connection to torch's store after init, and no other rank is in its script",
+		Against: "another rank works, or has one more thread: it may set the key",
+		Do:      "set the key before the collective, or wait for it after that: look at the line of the stack",
+		Source:  "/proc/PID/syscall: the socket to MASTER_PORT",
 	},
 	{
 		ID: "rank.left", depth: waiting, Title: "A rank is not in the collective of the others",

@@ -33,8 +33,9 @@ var rules = []rule{
 	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).larger,
 	(*view).barred, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach, (*view).addresses,
 	(*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard, (*view).dials,
-	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).crossed, (*view).nccl, (*view).closed,
-	(*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits, (*view).idle,
+	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).crossed, (*view).undone, (*view).nccl,
+	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
+	(*view).idle,
 }
 
 // Judge says of each job that the scenes show whether it hangs, and why. Scenes of one host count once, the latest.

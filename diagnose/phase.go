@@ -57,7 +57,7 @@ func (v *view) phaseOf(s *seat) phase {
 		switch {
 		case in("init_process_group"):
 			return keys // at its end, where it waits for all ranks (TORCH_DIST_INIT_BARRIER)
-		case in("new_group") || in("split_group") || main == nil && v.waitsForKeys(p):
+		case main != nil && makerOf(main) != "" || main == nil && v.waitsForKeys(p):
 			return group // with a stack of the script's own it waits for a key that the script asks for
 		case main != nil && collectiveOf(main) != "":
 			return collective
@@ -233,6 +233,20 @@ func hasFrame(s *scene.Stack, name string) bool {
 	return false
 }
 
+// makers are the functions of torch.distributed that make groups: all ranks call them.
+var makers = []string{"init_device_mesh", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group"}
+
+// makerOf returns the maker of groups that a stack is in, as the script called it; "": it is in none.
+func makerOf(s *scene.Stack) (out string) {
+	for _, f := range s.Frames {
+		name, where, _ := strings.Cut(f, " (")
+		if slices.Contains(makers, name) && strings.Contains(where, "torch/distributed/") {
+			out = name
+		}
+	}
+	return out
+}
+
 // collectiveOf returns the collective that a stack is in; "": none.
 func collectiveOf(s *scene.Stack) string {
 	for _, f := range s.Frames {
@@ -240,7 +254,7 @@ func collectiveOf(s *scene.Stack) string {
 		if !ok || !strings.Contains(where, "distributed_c10d.py") || strings.HasPrefix(name, "_") {
 			continue
 		}
-		if name == "init_process_group" || name == "new_group" || name == "split_group" || name == "destroy_process_group" {
+		if name == "init_process_group" || slices.Contains(makers, name) || name == "destroy_process_group" {
 			return ""
 		}
 		if i := strings.LastIndexByte(name, '.'); i >= 0 {

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -72,25 +73,31 @@ func (v *view) nodesOf(ranks []int) (out []*node) {
 }
 
 // mismatch compares the collectives that the stacks show. Where a rank is elsewhere, the others may wait for it in
-// groups of different ranks, one after the other as in a pipeline: while it works, nothing is said.
+// groups of different ranks, one after the other as in a pipeline: while it works, nothing is said. To
+// make a group is a collective, too.
 func (v *view) mismatch() []claim {
 	calls := map[string][]int{}
 	where := map[string]string{}
 	total := 0
+	makers := v.in(group)
 	for _, s := range v.seats {
-		if m := mainStack(s.proc); m != nil && s.rank >= 0 && s.phase == collective {
-			name := collectiveOf(m)
-			total++
-			calls[name] = append(calls[name], s.rank)
-			where[name] = line(m)
+		m := mainStack(s.proc)
+		if m == nil || s.rank < 0 || s.phase != collective && s.phase != group {
+			continue
 		}
+		name := cmp.Or(makerOf(m), collectiveOf(m))
+		total++
+		calls[name] = append(calls[name], s.rank)
+		where[name] = line(m)
 	}
 	paired := len(calls["send"])+len(calls["recv"]) > 0
 	switch {
 	case len(calls) < 2 || v.busy() || inPairs(calls) || total < v.world && paired:
 		return nil
+	case len(makers) > 0 && len(v.groups())+len(v.dials())+len(v.paths()) > 0:
+		return nil
 	case slices.ContainsFunc(v.seats, func(s *seat) bool {
-		return s.rank >= 0 && s.phase != collective && works(s.proc.Moved, s.node.scene.Span)
+		return s.rank >= 0 && s.phase != collective && s.phase != group && works(s.proc.Moved, s.node.scene.Span)
 	}):
 		return nil
 	}
@@ -108,6 +115,12 @@ func (v *view) mismatch() []claim {
 		}
 	}
 	c.Says = "ranks wait in different collectives: " + strings.Join(parts, ", ") + v.quietWords()
+	if len(makers) > 0 {
+		c = c.do("all ranks of the job must make the same groups in the same order, each with the same list of ranks")
+	}
+	if len(makers) > 1 {
+		c.Sure = verdict.Likely // they may wait for each other
+	}
 	return []claim{c.of(ranks, v.nodesOf(ranks)...)}
 }
 
@@ -163,6 +176,53 @@ func (v *view) onTheWay(s *seat) bool {
 	})
 }
 
+// undone finds ranks that wait for a key of torch's store while all others wait for ranks: no rank can set it.
+func (v *view) undone() (out []claim) {
+	if v.world < 2 || len(v.seats) < v.world || v.busy() {
+		return nil
+	}
+	sure := verdict.Certain
+	var waiting []*seat
+	for _, s := range v.seats {
+		switch main := mainStack(s.proc); {
+		case works(s.proc.Moved, s.node.scene.Span):
+			return nil
+		case s.phase == inside && v.asksStore(s):
+			waiting = append(waiting, s)
+		case s.phase != collective && s.phase != group:
+			return nil
+		case main == nil:
+			sure = verdict.Likely
+		}
+		if len(s.proc.Stacks) > 1 { // a thread may set it, as one that writes a checkpoint
+			sure = verdict.Likely
+		}
+	}
+	others := "and the others wait in a collective"
+	if len(waiting) == len(v.seats) {
+		others = "as do all others"
+	}
+	for _, s := range waiting {
+		c := about("store.key", sure, s, "waits for a key in torch's store that no rank sets, "+others)
+		for _, k := range s.node.scene.Sockets {
+			if k.Inode == s.proc.Syscall.Socket {
+				c = c.see(procPath(s.proc, "syscall"), fmt.Sprintf("%s on the connection to %s", s.proc.Syscall.Name, k.Remote))
+			}
+		}
+		out = append(out, v.seeing(c, s))
+	}
+	return out
+}
+
+// asksStore reports whether the main thread of a rank waits for an answer of a store of the job.
+func (v *view) asksStore(s *seat) bool {
+	c := s.proc.Syscall
+	return c != nil && c.Socket != 0 && slices.Contains([]string{"poll", "recvfrom", "recvmsg", "read"}, c.Name) &&
+		slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+			return k.Inode == c.Socket && k.PID == s.proc.PID && k.State == "established" && v.isStore(s.node, k)
+		})
+}
+
 // busy reports whether bytes have moved between ranks during the look, or NCCL has launched collectives.
 func (v *view) busy() bool {
 	if r, _ := v.ras(); r != nil && r.Moved {
@@ -176,16 +236,20 @@ func (v *view) busy() bool {
 	return false
 }
 
-func (v *view) quietWords() string {
-	var longest time.Duration
+// longest returns for how long no byte has moved between the ranks of the node that waits the longest; 0: not known.
+func (v *view) longest() (out time.Duration) {
 	for _, n := range v.nodes {
 		q, _ := v.quiet(n)
-		longest = max(longest, q)
+		out = max(out, q)
 	}
-	if longest == 0 {
-		return ""
+	return out
+}
+
+func (v *view) quietWords() string {
+	if longest := v.longest(); longest > 0 {
+		return fmt.Sprintf("; no byte has moved between ranks for %s", ago(longest))
 	}
-	return fmt.Sprintf("; no byte has moved between ranks for %s", ago(longest))
+	return ""
 }
 
 // closed finds ranks that have ended after init.

@@ -26,7 +26,7 @@ func laterKinds() []kind {
 	lazy.env = []string{"TORCH_GLOO_LAZY_INIT=1"}
 	subset := odd("subset", "subset", "group.subset").of("0", "1,2,3:step 0:odd", "host0|").state("hung")
 	subset.args, subset.gloo = "--odd 0 --after subset", true
-	key := odd("key", "key", "rank.left")
+	key := odd("key", "key", "store.key").state("hung")
 	key.want.stack = true
 	failed := odd("failed-later", "fail_caught", "rank.failed|rank.left")
 	failed.at = "0,1,2:step 3:failed"

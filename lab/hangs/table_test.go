@@ -12,7 +12,7 @@ var causes = []string{
 	"rank.before-init", "rank.working", "rank.lock", "rank.storage", "rank.failed", "rank.stopped",
 	"rank.traced", "rank.gone", "rank.absent", "rank.vfork", "rank.duplicate", "rank.left", "world.differs",
 	"node.missing", "node.ended", "node.duplicate", "nnodes.differ", "rdzv.ids-differ", "store.refused",
-	"store.dropped", "store.silent", "store.stopped", "store.foreign", "store.name", "address.loopback",
+	"store.dropped", "store.silent", "store.stopped", "store.foreign", "store.name", "store.key", "address.loopback",
 	"address.unreachable", "mesh.dropped", "mesh.refused", "mesh.incomplete", "path.lost", "path.here", "path.stale",
 	"path.mtu", "collective.mismatch", "collective.crossed", "collective.idle", "group.subset", "peer.ended",
 	"exit.barrier", "mpi.daemon", "mpi.callback", "mpi.shell", "mpi.ssh-unreachable", "mpi.ssh-prompt",

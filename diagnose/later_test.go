@@ -1,0 +1,105 @@
+package diagnose
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// twin is a recorded scene with one thing changed, and the first cause that is then found, with how sure.
+type twin struct {
+	name   string
+	change func(all []scene.Scene, first, second *scene.Proc) // the ranks 0 and 1
+	cause  string
+	sure   verdict.Sure
+}
+
+func judgeTwins(t *testing.T, file string, twins []twin) {
+	t.Helper()
+	for _, tt := range twins {
+		all := readGolden(t, "testdata/scenes/"+file+".json.gz")
+		ranks := map[string]*scene.Proc{}
+		for i := range all {
+			for j, p := range all[i].Procs {
+				if p.Role == scene.Rank {
+					ranks[p.Env["RANK"]] = &all[i].Procs[j]
+				}
+			}
+		}
+		tt.change(all, ranks["0"], ranks["1"])
+		got := verdict.Verdict{}
+		if a := Judge(all)[0]; len(a.Why) > 0 {
+			got = a.Why[0]
+		}
+		if got.Cause != tt.cause || got.Sure != tt.sure {
+			t.Errorf("%s, %s: %s (%s) %s; want %s (%s)", file, tt.name, got.Cause, got.Sure, got.Says, tt.cause, tt.sure)
+		}
+	}
+}
+
+// A key of torch's store is never set where all others wait for the rank that waits for it.
+func TestAKeyThatNoRankSets(t *testing.T) {
+	judgeTwins(t, "store-key", []twin{
+		{"the other rank is in a collective", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, "store.key", verdict.Certain},
+		{"the other rank has a thread more", func(_ []scene.Scene, p, _ *scene.Proc) {
+			p.Stacks = append(p.Stacks, scene.Stack{Thread: "saver", Frames: []string{"save (train.py:4)"}})
+		}, "store.key", verdict.Likely},
+		{"the other rank writes a checkpoint", func(_ []scene.Scene, p, _ *scene.Proc) { p.Moved.CPU = time.Second },
+			"rank.left", verdict.Certain},
+		{"it waits for another server", func(all []scene.Scene, _, p *scene.Proc) {
+			for i, k := range all[1].Sockets {
+				if k.Inode == p.Syscall.Socket {
+					all[1].Sockets[i].Remote = netip.MustParseAddrPort("10.66.0.250:80")
+				}
+			}
+		}, "rank.left", verdict.Certain},
+		{"bytes move between ranks", func(all []scene.Scene, p, _ *scene.Proc) {
+			for i, k := range all[0].Sockets {
+				if k.PID == p.PID && k.Info != nil && k.Info.Sent > 1<<20 {
+					all[0].Sockets[i].Info.LastSent = time.Second
+				}
+			}
+		}, "", ""},
+	})
+}
+
+// To make a group is a collective: a rank that does so waits for the others.
+func TestARankThatMakesAGroupIsInACollective(t *testing.T) {
+	const mismatch = "collective.mismatch"
+	maker := func(p *scene.Proc, name string) {
+		p.Stacks[0].Frames = []string{"_new_group_with_tag (torch/distributed/distributed_c10d.py:7270)",
+			"new_group (torch/distributed/distributed_c10d.py:7137)", name + " (torch/distributed/device_mesh.py:1)",
+			"<module> (train.py:9)"}
+	}
+	judgeTwins(t, "group-mismatch", []twin{
+		{"one rank makes a group", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, mismatch, verdict.Certain},
+		{"one rank makes a mesh", func(_ []scene.Scene, p, _ *scene.Proc) { maker(p, "init_device_mesh") }, mismatch,
+			verdict.Certain},
+		{"two ranks do, perhaps one group", func(_ []scene.Scene, p, q *scene.Proc) { q.Stacks = p.Stacks }, mismatch,
+			verdict.Likely},
+		{"all do", func(all []scene.Scene, p, q *scene.Proc) {
+			for i := range all {
+				for j := range all[i].Procs {
+					if all[i].Procs[j].Role == scene.Rank {
+						all[i].Procs[j].Stacks = p.Stacks
+					}
+				}
+			}
+		}, "", ""},
+		{"it gets no answer from another rank", func(all []scene.Scene, p, _ *scene.Proc) {
+			all[0].Sockets = append(all[0].Sockets, scene.Socket{PID: p.PID, State: "syn-sent", Local: netip.MustParseAddrPort(
+				"10.66.0.1:40000"), Remote: netip.MustParseAddrPort("10.66.0.2:41000"), Info: &scene.Info{Retrans: 4}})
+		}, "mesh.dropped", verdict.Likely},
+	})
+	all := readGolden(t, "testdata/scenes/group-mismatch.json.gz")
+	if do := Judge(all)[0].Why[0].Do; do == Causes()[0].Do || do != "all ranks of the job must make the same groups in "+
+		"the same order, each with the same list of ranks" {
+		t.Errorf("fix: %s", do)
+	}
+	if do := Judge(all[1:2])[0].Why[0].Do; do == "" || do[:7] == "install" {
+		t.Errorf("py-spy is there, and the fix is %q", do)
+	}
+}
