@@ -103,8 +103,8 @@ var processCauses = []Cause{
 	{
 		ID: "rank.lock", depth: onTheSpot, Title: "A rank is blocked on a lock of its own",
 		Sign:    "The rank neither computes nor reads, and never reaches the next call of torch.distributed.",
-		For:     "all its threads wait on futexes before the rank is in init or a collective",
-		Against: "it has threads of Gloo or NCCL that connect, or its CPU time grows",
+		For:     "all its threads, but those of torch, NCCL and CUDA, wait on futexes, outside of init and collectives",
+		Against: "a thread waits for something else or with a time limit, or its CPU time grows",
 		Do:      "look at the line of the stack; start DataLoader workers with spawn or forkserver",
 		Source:  "/proc/PID/task/*/wchan: futex_do_wait",
 	},

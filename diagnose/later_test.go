@@ -40,6 +40,37 @@ func judgeTwins(t *testing.T, file string, twins []twin) {
 	}
 }
 
+// addThread gives a process a thread more.
+func addThread(p *scene.Proc, t scene.Thread) {
+	t.State, t.Count = "S", 1
+	p.Threads = append(p.Threads, t)
+}
+
+// A rank whose threads all wait for locks does not go on, unless one of them may.
+func TestALockAfterInit(t *testing.T) {
+	const lock, left = "rank.lock", "rank.left"
+	judgeTwins(t, "two-locks-later", []twin{
+		{"two threads that take two locks", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, lock, verdict.Certain},
+		{"a thread reads", func(_ []scene.Scene, _, p *scene.Proc) {
+			addThread(p, scene.Thread{Name: "python", Wchan: "wait_woken"})
+		}, left, verdict.Certain},
+		{"a thread takes the next item within a time", func(_ []scene.Scene, _, p *scene.Proc) {
+			addThread(p, scene.Thread{Name: "python", Wchan: "futex_do_wait", Timed: true})
+		}, left, verdict.Certain},
+		{"another process may let it go", func(_ []scene.Scene, _, p *scene.Proc) {
+			addThread(p, scene.Thread{Name: "python", Wchan: "futex_do_wait", Shared: true})
+		}, left, verdict.Certain},
+		{"it waits for a collective that it has begun", func(_ []scene.Scene, _, p *scene.Proc) {
+			addThread(p, scene.Thread{Name: "pt_gloo_runloop", Wchan: "futex_do_wait", Timed: true})
+		}, left, verdict.Certain},
+		{"it waits for threads of torch", func(_ []scene.Scene, _, p *scene.Proc) {
+			p.Stacks[0].Frames = append([]string{"_engine_run_backward (torch/autograd/graph.py:829)"}, p.Stacks[0].Frames...)
+		}, left, verdict.Certain},
+		{"it computes", func(_ []scene.Scene, _, p *scene.Proc) { p.Moved.CPU = time.Second }, "rank.working",
+			verdict.Certain},
+	})
+}
+
 // A key of torch's store is never set where all others wait for the rank that waits for it.
 func TestAKeyThatNoRankSets(t *testing.T) {
 	judgeTwins(t, "store-key", []twin{

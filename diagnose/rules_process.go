@@ -238,24 +238,64 @@ func (v *view) locked(s *seat) (claim, bool) {
 		return c.do("a lock was held when the worker was forked: start workers with multiprocessing_context=\"spawn\" " +
 			"or \"forkserver\""), true
 	}
-	if s.phase == inside || !waitsOnFutex(p) {
+	if !waitsOnFutex(p) || s.phase == inside && !ownWait(p) {
 		return claim{}, false
 	}
+	timed, shared := false, false
 	for _, t := range p.Threads {
-		if !strings.HasPrefix(t.Wchan, "futex") && t.Wchan != "" {
-			return claim{}, false
+		switch {
+		case s.phase == inside && ofLibrary(t) && (t.Name != "pt_gloo_runloop" || !t.Timed):
+		case !strings.HasPrefix(t.Wchan, "futex") && t.Wchan != "", (t.Timed || t.Shared) && s.phase == inside:
+			return claim{}, false // it runs, or may; a runloop of Gloo with a time limit is in a collective
+		default:
+			timed, shared = timed || t.Timed, shared || t.Shared
 		}
 	}
+	return v.lockClaim(s, timed, shared), true
+}
+
+// lockClaim says that a rank waits for a lock; timed and shared: threads wait with a time limit, or for what other
+// processes share.
+func (v *view) lockClaim(s *seat, timed, shared bool) claim {
+	p := s.proc
+	main := mainStack(p)
 	c := about("rank.lock", verdict.Possible, s, "waits for a lock before init_process_group")
-	if main != nil {
+	if s.phase == inside {
+		c = about("rank.lock", verdict.Certain, s, "waits for a lock in its script, and no thread runs that could "+
+			"release it").do("look at the lines of the stacks: two threads that take the same locks in another order, or " +
+			"one that takes a lock twice")
+	} else if main != nil {
 		c.Sure = verdict.Certain
-		c = c.see("py-spy", seatName(s)+" at "+line(main))
 	}
-	if slices.ContainsFunc(p.Threads, func(t scene.Thread) bool { return t.Timed }) {
+	for i := range p.Stacks {
+		if t := &p.Stacks[i]; t == main {
+			c = c.see("py-spy", seatName(s)+" at "+line(t))
+		} else {
+			c = c.see("py-spy", "its thread "+t.Thread+" at "+line(t))
+		}
+	}
+	if timed {
 		c.Sure = verdict.Possible
 		c = c.see(procPath(p, "task/*/syscall"), "a thread waits with a time limit, and may let the lock go")
 	}
-	return c, true
+	if shared {
+		c.Sure = verdict.Possible
+		c = c.see(procPath(p, "task/*/syscall"), "a thread waits for what another process may let go")
+	}
+	return c
+}
+
+// ownWait reports whether the main thread waits in code that is not torch's: that waits for its own threads, of which
+// no stack is seen, or for other ranks.
+func ownWait(p *scene.Proc) bool {
+	main := mainStack(p)
+	return main != nil && len(main.Frames) > 0 && !strings.Contains(main.Frames[0], "torch/") && p.Syscall != nil
+}
+
+// ofLibrary reports whether a thread serves torch, NCCL or CUDA: it releases no lock of a script.
+func ofLibrary(t scene.Thread) bool {
+	return slices.ContainsFunc([]string{"gloo_tcp_loop", "pt_gloo_", "pt_nccl_", "pt_tcpstore", "pt_autograd", "NCCL ",
+		"cuda"}, func(b string) bool { return strings.HasPrefix(t.Name, b) })
 }
 
 // lockedWorkers counts the DataLoader's workers below a rank, if all of them wait on a futex.

@@ -121,6 +121,6 @@ func (w *vigil) judgeEarly(f found, hangs bool) bool {
 // held reports whether a job certainly waits for what no rank of it will do.
 func held(v verdict.Verdict) bool {
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
-		"rank.failed", "agent.stopped", "store.stopped", "rank.storage", "rank.memory", "collective.mismatch",
-		"collective.crossed", "init.barrier"}, v.Cause))
+		"rank.failed", "rank.frozen", "rank.lock", "rank.storage", "rank.memory", "agent.stopped", "store.stopped",
+		"store.key", "collective.mismatch", "collective.crossed", "init.barrier"}, v.Cause))
 }

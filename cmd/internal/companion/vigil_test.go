@@ -83,6 +83,9 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 	storage := verdict.Verdict{Cause: "rank.storage", Sure: verdict.Certain, Ranks: []int{1}}
 	lock := verdict.Verdict{Cause: "rank.left", Sure: verdict.Certain, Ranks: []int{1}, Blocked: true}
 	left, likely := lock, storage
+	named := func(cause string) verdict.Verdict {
+		return verdict.Verdict{Cause: cause, Sure: verdict.Certain, Ranks: []int{1}}
+	}
 	left.Blocked, likely.Sure = false, verdict.Likely
 	for _, tt := range []struct {
 		name  string
@@ -92,6 +95,9 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 	}{
 		{"a file system", 2 * time.Minute, []verdict.Verdict{storage}, 15},
 		{"a lock", 2 * time.Minute, []verdict.Verdict{lock}, 15},
+		{"a frozen rank", 2 * time.Minute, []verdict.Verdict{named("rank.frozen")}, 15},
+		{"locks of its own", 2 * time.Minute, []verdict.Verdict{named("rank.lock")}, 15},
+		{"a key", 2 * time.Minute, []verdict.Verdict{named("store.key")}, 15},
 		{"a rank that may go on", 2 * time.Minute, []verdict.Verdict{left}, 120},
 		{"likely", 2 * time.Minute, []verdict.Verdict{likely}, 120},
 		{"another one", 2 * time.Minute, []verdict.Verdict{storage, lock}, 20},
