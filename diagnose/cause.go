@@ -59,6 +59,14 @@ var processCauses = []Cause{
 		Source:  "proc_pid_status(5), TracerPid",
 	},
 	{
+		ID: "rank.frozen", depth: onTheSpot, Title: "A control group holds a process",
+		Sign:    "All other ranks wait in init_process_group or in a collective; the rank is in state D, or in S.",
+		For:     "the freezer of its control group says so, or all its threads are in state D and wait for no I/O",
+		Against: "the group is not frozen",
+		Do:      "thaw the group: echo 0 > cgroup.freeze (version 1: echo THAWED > freezer.state); docker unpause",
+		Source:  "cgroup.events and freezer.state; /proc/PID/wchan: do_freezer_trap, __refrigerator",
+	},
+	{
 		ID: "rank.storage", depth: onTheSpot, Title: "A process waits for a file system",
 		Sign:    "The rank cannot be killed; df and ls hang on the same mount.",
 		For:     "its main thread waits in FUSE, NFS or a block device, and has read nothing for seconds",

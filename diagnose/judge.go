@@ -106,7 +106,7 @@ func (v *view) ranks() (out []verdict.Rank) {
 	seen := map[int]bool{}
 	for _, s := range v.seats {
 		r := verdict.Rank{Rank: s.rank, Node: s.node.name, PID: s.proc.PID, Phase: string(s.phase)}
-		if s.proc.State == "T" || s.proc.State == "t" {
+		if is, _ := halted(s.proc, s.node); is != "" {
 			r.Phase = "stopped"
 		}
 		if m := mainStack(s.proc); m != nil {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,5 +133,50 @@ func TestARankThatMakesAGroupIsInACollective(t *testing.T) {
 	}
 	if do := Judge(all[1:2])[0].Why[0].Do; do == "" || do[:7] == "install" {
 		t.Errorf("py-spy is there, and the fix is %q", do)
+	}
+}
+
+// A frozen process looks as if it waited for a disk: all its threads are in state D.
+func TestAFrozenRankWaitsForNoFileSystem(t *testing.T) {
+	threads := func(p *scene.Proc, state string) {
+		p.State = state
+		for i := range p.Threads {
+			p.Threads[i].State = state
+		}
+	}
+	hidden := func(p *scene.Proc) { p.Frozen = false }
+	const frozen, storage = "rank.frozen", "rank.storage"
+	judgeTwins(t, "frozen-later", []twin{
+		{"version 1", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, frozen, verdict.Certain},
+		{"its group is not visible", func(_ []scene.Scene, _, p *scene.Proc) { hidden(p) }, frozen, verdict.Certain},
+		{"version 2", func(_ []scene.Scene, _, p *scene.Proc) {
+			threads(p, "S")
+			p.Frozen, p.Wchan, p.Freezer = true, "do_freezer_trap", "fs/cgroup/job/cgroup.freeze"
+		}, frozen, verdict.Certain},
+		{"it waits for a disk", func(_ []scene.Scene, _, p *scene.Proc) {
+			hidden(p)
+			p.Wchan = "io_schedule"
+		}, storage, verdict.Certain},
+		{"it is thawed", func(_ []scene.Scene, _, p *scene.Proc) {
+			threads(p, "S")
+			hidden(p)
+		}, "rank.left", verdict.Certain},
+	})
+	all := readGolden(t, "testdata/scenes/frozen-later.json.gz")
+	if v := Judge(all)[0].Why[0]; !strings.HasPrefix(v.Do, "echo THAWED > /sys/fs/cgroup/freezer/job-n1/freezer.state ") {
+		t.Errorf("fix: %s", v.Do)
+	}
+	for i := range all {
+		for j, p := range all[i].Procs {
+			switch {
+			case p.Role == scene.Rank:
+				all[i].Procs[j].Frozen, all[i].Procs[j].State = false, "S"
+			case p.Role == scene.Agent && all[i].Host == "node-0":
+				all[i].Procs[j].Frozen, all[i].Procs[j].Freezer = true, "fs/cgroup/job/cgroup.freeze"
+			}
+		}
+	}
+	if v := Judge(all)[0].Why[0]; v.Cause != "store.stopped" || !strings.HasPrefix(v.Do, "echo 0 > /sys/fs/cgroup/job/") {
+		t.Errorf("torchrun: %+v", v)
 	}
 }

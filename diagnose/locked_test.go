@@ -43,8 +43,8 @@ func TestARankThatWaitsForMemory(t *testing.T) {
 // A rank that the freezer of its control group holds waits for no storage. Awake it sleeps in state S.
 func TestARankThatItsControlGroupFreezes(t *testing.T) {
 	for _, tt := range []struct{ state, wchan, want string }{
-		{"D", "__refrigerator", "rank.stopped"}, {"D", "hrtimer_nanosleep", "rank.stopped"},
-		{"D", "futex_do_wait", "rank.stopped"}, {"S", "do_freezer_trap", "rank.stopped"},
+		{"D", "__refrigerator", "rank.frozen"}, {"D", "hrtimer_nanosleep", "rank.frozen"},
+		{"D", "futex_do_wait", "rank.frozen"}, {"S", "do_freezer_trap", "rank.frozen"},
 		{"D", "folio_wait_bit_common", "rank.storage"}, {"S", "hrtimer_nanosleep", "rank.before-init"},
 	} {
 		s := envScene()

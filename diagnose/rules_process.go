@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -13,15 +14,19 @@ import (
 // processes judges each process of the job by what can be seen of it alone.
 func (v *view) processes() (out []claim) {
 	for _, a := range v.agents {
-		if a.proc.State != "T" && !traced(a.proc) {
+		is, do := halted(a.proc, a.node)
+		if is == "" {
 			continue
 		}
-		says := fmt.Sprintf("torchrun of %s (pid %d) %s", a.node.name, a.proc.PID, stopped)
+		says := fmt.Sprintf("torchrun of %s (pid %d) %s", a.node.name, a.proc.PID, is)
 		c := claimed("agent.stopped", verdict.Certain, says)
 		if v.hostsStore(a) {
 			c = claimed("store.stopped", verdict.Certain, says+"; it hosts the job's store, so all ranks wait")
 		}
-		out = append(out, c.of(v.ranksOf(a.node), a.node).see(procPath(a.proc, "status"), "State "+a.proc.State))
+		if c = c.of(v.ranksOf(a.node), a.node).see(procPath(a.proc, "status"), "State "+a.proc.State); do != "" {
+			c = c.do(do)
+		}
+		out = append(out, c)
 	}
 	for _, s := range v.seats {
 		if c, ok := v.process(s); ok {
@@ -57,18 +62,55 @@ func traced(p *scene.Proc) bool {
 	return p.State == "t" || p.Tracer != 0 && strings.HasPrefix(p.Wchan, "ptrace_stop")
 }
 
-// frozen reports whether the freezer of a control group holds a process: it waits where a process in state D never
-// does, or in the freezer's own functions, which are cgroup_freezer's (version 2) and kernel/freezer.c's.
+// halted says that a process does not run until another one lets it, and what to do, if that is not to continue it;
+// "": it may run.
+func halted(p *scene.Proc, n *node) (is, do string) {
+	if frozen(p) {
+		return thaw(p, n)
+	}
+	if p.State == "T" || traced(p) {
+		return stopped, ""
+	}
+	return "", ""
+}
+
+// frozen reports whether the freezer of a control group holds a process: its files say so, or its main thread is in
+// state D where a thread that runs sleeps in another state.
 func frozen(p *scene.Proc) bool {
-	starts := func(w string) bool { return strings.HasPrefix(p.Wchan, w) }
-	return starts("do_freezer_trap") ||
-		p.State == "D" && slices.ContainsFunc([]string{"__refrigerator", "hrtimer_nanosleep", "futex_"}, starts)
+	if p.Frozen {
+		return true
+	}
+	freezer := func(w string) bool { return w == "do_freezer_trap" || w == "__refrigerator" }
+	sleeps := func(w string) bool {
+		return slices.ContainsFunc([]string{"hrtimer_nanosleep", "futex", "do_epoll_wait", "ep_poll", "do_poll",
+			"poll_schedule", "do_select", "do_wait"}, func(b string) bool { return strings.HasPrefix(w, b) })
+	}
+	return freezer(p.Wchan) || p.State == "D" && sleeps(p.Wchan)
+}
+
+// thaw says that a process is frozen, and what thaws it.
+func thaw(p *scene.Proc, n *node) (is, do string) {
+	dir, file := path.Split(p.Freezer)
+	if file == "" || !p.Frozen && (file == "freezer.state") == (p.Wchan == "do_freezer_trap") {
+		return "is frozen by the freezer of its control group", fmt.Sprintf("cat /proc/%d/cgroup   # on %s: which of these "+
+			"groups, or of those above, is frozen? cgroup.freeze 1, or freezer.state FROZEN", p.PID, n.name)
+	}
+	value := "0"
+	if file == "freezer.state" {
+		value = "THAWED"
+	}
+	is = "is frozen by its control group /sys/" + path.Clean(dir)
+	return is, fmt.Sprintf("echo %s > /sys/%s   # on the host of %s; docker unpause of a container", value, p.Freezer, n.name)
 }
 
 // process judges one rank.
 func (v *view) process(s *seat) (claim, bool) {
 	p := s.proc
 	switch {
+	case frozen(p):
+		is, do := thaw(p, s.node)
+		return about("rank.frozen", verdict.Certain, s, is).do(do).
+			see(procPath(p, "wchan"), strings.TrimSpace(p.State+" "+p.Wchan)), true
 	case traced(p):
 		by := "is held by a debugger"
 		if p.Tracer > 0 { // else it is in another PID namespace
@@ -78,10 +120,6 @@ func (v *view) process(s *seat) (claim, bool) {
 			see(procPath(p, "status"), "State "+p.State), true
 	case p.State == "T":
 		return about("rank.stopped", verdict.Certain, s, stopped).see(procPath(p, "status"), "State "+p.State), true
-	case frozen(p):
-		return about("rank.stopped", verdict.Certain, s, "is frozen by its control group").
-			see(procPath(p, "wchan"), p.State+" "+p.Wchan).
-			do("docker unpause CONTAINER, or of its control group: echo THAWED > freezer.state, echo 0 > cgroup.freeze"), true
 	}
 	if p.State == "D" && strings.HasPrefix(p.Wchan, "kernel_clone") && !works(p.Moved, s.node.scene.Span) {
 		return about("rank.vfork", verdict.Certain, s, "waits for a child that it made with vfork").
