@@ -2,8 +2,12 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
 )
 
 // blocked returns what the kernel makes a process wait for, where its system call says so, and what to do; "": unknown.
@@ -29,4 +33,66 @@ func blocked(p *scene.Proc) (what, do string) {
 		return "it waits for a lock on " + file, fmt.Sprintf("see who has it: lslocks; fuser -v %s", file)
 	}
 	return "", ""
+}
+
+// seeing adds where a rank is and what it does.
+func (v *view) seeing(c claim, s *seat) claim {
+	what, do := blocked(s.proc)
+	c.Blocked = what != ""
+	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
+		what = "it waits for another process that builds an extension of torch, or was killed while it did"
+		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
+			s.node.name)
+	}
+	switch slow := v.slowly(s); {
+	case slow != "" && c.Cause == "rank.working":
+		c.what += ": " + slow
+		c.Sure = verdict.Likely
+		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
+	case c.Cause == "rank.working":
+	case what != "":
+		c.what += ": " + what
+		c.Do = do
+	case s.proc.Retries():
+		c.what = strings.Replace(c.what, "does not move", "does no more than sleep and wake, as a loop that tries something "+
+			"again", 1)
+	}
+	if m := mainStack(s.proc); m != nil {
+		c = c.see("py-spy", seatName(s)+" at "+line(m))
+	} else if s.proc.Wchan != "" {
+		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
+	}
+	if doing := v.doing(s); doing != "" {
+		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
+	}
+	return c
+}
+
+// inBaton reports whether a frame is the wait for a lock file of torch.utils.cpp_extension.
+func inBaton(frame string) bool { return strings.Contains(frame, "torch/utils/file_baton.py") }
+
+func seatName(s *seat) string {
+	if s.rank < 0 {
+		return fmt.Sprintf("pid %d", s.proc.PID)
+	}
+	return fmt.Sprintf("rank %d", s.rank)
+}
+
+// doing says what a process does that makes progress.
+func (v *view) doing(s *seat) string {
+	m, span := s.proc.Moved, s.node.scene.Span
+	var parts []string
+	if m.CPU > span/25 && span > 0 {
+		parts = append(parts, fmt.Sprintf("%d %% of a core", m.CPU*100/span))
+	}
+	if m.Read > 256<<10 {
+		parts = append(parts, finding.Size(uint64(m.Read))+" read")
+	}
+	if m.Children {
+		parts = append(parts, "child processes come and go")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (in %s: %s)", ago(span), strings.Join(parts, ", "))
 }

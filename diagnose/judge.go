@@ -272,13 +272,14 @@ func sentence(seats []*seat, what string) string {
 			break
 		}
 	}
-	what = strings.NewReplacer("does not", "do not", "and works", "and work", "reads", "read",
-		"its script,", "their scripts,").Replace(what)
+	what = strings.NewReplacer("does not", "do not", "does no more", "do no more", "and works", "and work",
+		"and tries", "and try", "reads", "read", "its script,", "their scripts,").Replace(what)
 	return rankWords(ranks) + " (" + finding.Some(nodes) + ") " + what
 }
 
 // plurals are the verbs with which sentences about one rank begin.
-var plurals = map[string]string{"is": "are", "has": "have", "waits": "wait"}
+var plurals = map[string]string{"is": "are", "has": "have", "waits": "wait",
+	"sleeps": "sleep"}
 
 // within reports whether all that c blames is blamed by d: the same ranks, or ranks of the same nodes.
 func (v *view) within(c, d claim) bool {

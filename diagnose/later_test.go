@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,79 @@ func TestARankThatMakesAGroupIsInACollective(t *testing.T) {
 	}
 	if do := Judge(all[1:2])[0].Why[0].Do; do == "" || do[:7] == "install" {
 		t.Errorf("py-spy is there, and the fix is %q", do)
+	}
+}
+
+// A file system that answers is slow, also where two looks see nothing. One that does not is certain after a while.
+func TestASlowFileSystemIsNoDeadOne(t *testing.T) {
+	stuck := func(all []scene.Scene, p *scene.Proc, past ...scene.Act) {
+		p.Moved = scene.Moved{}
+		for i := range p.Files {
+			p.Files[i].Moved = false
+		}
+		for i := range all {
+			if len(all[i].Past) > 0 {
+				all[i].Past = nil
+			}
+			if slices.ContainsFunc(all[i].Procs, func(q scene.Proc) bool { return q.PID == p.PID && q.Env["RANK"] == "1" }) {
+				all[i].Past = []scene.Past{{PID: p.PID, Over: time.Minute, Acts: past}}
+			}
+		}
+	}
+	ago := func(seconds, read int64) scene.Act {
+		return scene.Act{Ago: time.Duration(seconds) * time.Second, Read: read, Wakes: 9}
+	}
+	const storage, working = "rank.storage", "rank.working"
+	judgeTwins(t, "slow-read-later", []twin{
+		{"it reads during the look", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, working, verdict.Likely},
+		{"it goes on during the look, and no read has ended", func(all []scene.Scene, _, p *scene.Proc) {
+			stuck(all, p)
+			p.Moved.Switches = 4
+		}, working, verdict.Likely},
+		{"it has read 12 s before, as 12 s before that", func(all []scene.Scene, _, p *scene.Proc) {
+			stuck(all, p, ago(24, 1<<20), ago(12, 1<<20))
+		}, working, verdict.Likely},
+		{"it has read nothing since the others wait", func(all []scene.Scene, _, p *scene.Proc) {
+			stuck(all, p, ago(58, 1<<30))
+		}, storage, verdict.Certain},
+		{"it may wait for one answer only", func(all []scene.Scene, _, p *scene.Proc) {
+			stuck(all, p, ago(4, 1<<20))
+			for i := range all {
+				for j, k := range all[i].Sockets {
+					if k.Info != nil {
+						all[i].Sockets[j].Info.LastSent, all[i].Sockets[j].Info.LastRecv = 9*time.Second, 9*time.Second
+					}
+				}
+			}
+		}, storage, verdict.Likely},
+		{"it is not known what it did before", func(all []scene.Scene, _, p *scene.Proc) {
+			stuck(all, p)
+			for i := range all {
+				all[i].Past = nil
+			}
+		}, storage, verdict.Likely},
+	})
+}
+
+// A rank that tries again and again does move, and what it names may say why.
+func TestARankThatTriesAgain(t *testing.T) {
+	judgeTwins(t, "stale-later", []twin{
+		{"a path gives an error", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, "rank.storage", verdict.Likely},
+		{"it sleeps for long", func(_ []scene.Scene, _, p *scene.Proc) { p.Moved.Switches = 0 }, "rank.left",
+			verdict.Certain},
+		{"it computes", func(_ []scene.Scene, _, p *scene.Proc) { p.Moved.CPU = time.Second }, "rank.working",
+			verdict.Certain},
+		{"all paths are sound", func(_ []scene.Scene, _, p *scene.Proc) { p.Broken = nil }, "rank.left", verdict.Certain},
+	})
+	all := readGolden(t, "testdata/scenes/stale-later.json.gz")
+	for i := range all {
+		for j := range all[i].Procs {
+			all[i].Procs[j].Broken = nil
+		}
+	}
+	says := Judge(all)[0].Why[0].Says
+	if strings.Contains(says, "does not move") || !strings.Contains(says, "sleep and wake") {
+		t.Error(says)
 	}
 }
 

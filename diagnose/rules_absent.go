@@ -8,7 +8,6 @@ import (
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
-	"launch/internal/finding"
 )
 
 // endedAgents finds nodes whose torchrun has ended while others wait.
@@ -258,7 +257,8 @@ func (v *view) polls(s *seat) bool {
 
 // acts reports whether a rank does anything.
 func (v *view) acts(s *seat) bool {
-	return works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") ||
+	slow, _ := v.slow(s)
+	return slow || works(s.proc.Moved, s.node.scene.Span) || strings.HasPrefix(s.proc.State, "R") ||
 		!thread(s.proc, "pt_nccl_") && v.talks(s) ||
 		s.phase == before && stirs(s.proc.Moved, s.node.scene.Span)
 }
@@ -343,57 +343,4 @@ func (v *view) elsewhere(s *seat) claim {
 		c = about("rank.working", verdict.Certain, s, "is not in the collective of the others yet, and works")
 	}
 	return v.seeing(c, s)
-}
-
-// seeing adds where a rank is and what it does.
-func (v *view) seeing(c claim, s *seat) claim {
-	what, do := blocked(s.proc)
-	c.Blocked = what != ""
-	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
-		what = "it waits for another process that builds an extension of torch, or was killed while it did"
-		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
-			s.node.name)
-	}
-	if what != "" && c.Cause != "rank.working" {
-		c.what += ": " + what
-		c.Do = do
-	}
-	if m := mainStack(s.proc); m != nil {
-		c = c.see("py-spy", seatName(s)+" at "+line(m))
-	} else if s.proc.Wchan != "" {
-		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
-	}
-	if doing := v.doing(s); doing != "" {
-		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
-	}
-	return c
-}
-
-// inBaton reports whether a frame is the wait for a lock file of torch.utils.cpp_extension.
-func inBaton(frame string) bool { return strings.Contains(frame, "torch/utils/file_baton.py") }
-
-func seatName(s *seat) string {
-	if s.rank < 0 {
-		return fmt.Sprintf("pid %d", s.proc.PID)
-	}
-	return fmt.Sprintf("rank %d", s.rank)
-}
-
-// doing says what a process does that makes progress.
-func (v *view) doing(s *seat) string {
-	m, span := s.proc.Moved, s.node.scene.Span
-	var parts []string
-	if m.CPU > span/25 && span > 0 {
-		parts = append(parts, fmt.Sprintf("%d %% of a core", m.CPU*100/span))
-	}
-	if m.Read > 256<<10 {
-		parts = append(parts, finding.Size(uint64(m.Read))+" read")
-	}
-	if m.Children {
-		parts = append(parts, "child processes come and go")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return fmt.Sprintf(" (in %s: %s)", ago(span), strings.Join(parts, ", "))
 }

@@ -100,7 +100,8 @@ func thaw(p *scene.Proc, n *node) (is, do string) {
 		value = "THAWED"
 	}
 	is = "is frozen by its control group /sys/" + path.Clean(dir)
-	return is, fmt.Sprintf("echo %s > /sys/%s   # on the host of %s; docker unpause of a container", value, p.Freezer, n.name)
+	return is, fmt.Sprintf("echo %s > /sys/%s   # on the host of %s; docker unpause of a container", value, p.Freezer,
+		n.name)
 }
 
 // process judges one rank.
@@ -136,43 +137,6 @@ func (v *view) process(s *seat) (claim, bool) {
 		return c, true
 	}
 	return v.locked(s)
-}
-
-// storageWaits are beginnings of the kernel functions in which a process waits for a file system.
-var storageWaits = []string{"request_wait_answer", "fuse_", "nfs", "rpc_", "folio_wait", "wait_on_page", "io_schedule",
-	"lookup_slow", "cl_sync_io_wait", "ptlrpc", "ceph_", "wait_on_bit", "xfs_", "jbd2_", "blkdev_", "submit_bio"}
-
-func (v *view) storage(s *seat) (claim, bool) {
-	p := s.proc
-	waits := slices.ContainsFunc(storageWaits, func(w string) bool { return strings.HasPrefix(p.Wchan, w) })
-	unknown := p.State == "D" && p.Wchan == ""
-	if !waits && !unknown && p.State != "D" || works(p.Moved, s.node.scene.Span) {
-		return claim{}, false
-	}
-	sure := verdict.Certain
-	if !waits {
-		sure = verdict.Likely
-	}
-	what := "a file system"
-	if f := suspect(p); f != nil {
-		what = fmt.Sprintf("the file system of %s (%s)", f.Path, f.Type)
-	}
-	return about("rank.storage", sure, s, fmt.Sprintf("waits for %s and reads nothing", what)).
-		see(procPath(p, "wchan"), strings.TrimSpace(p.State+" "+p.Wchan)), true
-}
-
-// suspect returns the file that a process most likely waits for.
-func suspect(p *scene.Proc) *scene.File {
-	var remote *scene.File
-	for i, f := range p.Files {
-		if p.Syscall != nil && p.Syscall.FD >= 0 && p.Syscall.FD == f.FD && p.Syscall.Name != "poll" {
-			return &p.Files[i]
-		}
-		if strings.HasPrefix(f.Type, "fuse") || strings.HasPrefix(f.Type, "nfs") || f.Type == "lustre" || f.Type == "ceph" {
-			remote = &p.Files[i]
-		}
-	}
-	return remote
 }
 
 // failed recognises a rank whose script is over while a thread keeps the process.

@@ -1,0 +1,138 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// storageWaits are beginnings of the kernel functions in which a process waits for a file system.
+var storageWaits = []string{"request_wait_answer", "fuse_", "nfs", "rpc_", "folio_wait", "wait_on_page", "io_schedule",
+	"lookup_slow", "cl_sync_io_wait", "ptlrpc", "ceph_", "wait_on_bit", "xfs_", "jbd2_", "blkdev_", "submit_bio"}
+
+// atStorage reports whether the main thread of a rank waits for a file system; known: by the place in the kernel.
+func atStorage(p *scene.Proc) (waits, known bool) {
+	known = slices.ContainsFunc(storageWaits, func(w string) bool { return strings.HasPrefix(p.Wchan, w) })
+	return known || p.State == "D", known
+}
+
+// longWait is how long a main thread waits for one answer before that is certain to be no slow server: two looks that
+// are 5 s apart add to it.
+const longWait = 8 * time.Second
+
+func (v *view) storage(s *seat) (claim, bool) {
+	p := s.proc
+	if c, ok := v.broken(s); ok {
+		return c, true
+	}
+	waits, known := atStorage(p)
+	if slow, _ := v.slow(s); !waits || slow || works(p.Moved, s.node.scene.Span) {
+		return claim{}, false
+	}
+	sure := verdict.Likely
+	if past := pastOf(s); known && past != nil && past.Over >= longWait && p.Moved.Switches == 0 &&
+		!slices.ContainsFunc(past.Acts, func(a scene.Act) bool { return a.Ago < longWait }) {
+		sure = verdict.Certain
+	}
+	return about("rank.storage", sure, s, "waits for "+storageOf(p)+" and reads nothing").
+		see(procPath(p, "wchan"), strings.TrimSpace(p.State+" "+p.Wchan)), true
+}
+
+// storageOf names the file system that a process waits for, as far as it is known.
+func storageOf(p *scene.Proc) string {
+	if f := suspect(p); f != nil {
+		return fmt.Sprintf("the file system of %s (%s)", f.Path, f.Type)
+	}
+	return "a file system"
+}
+
+// pastOf returns what a companion knows of the past of a rank; nil: no companion has watched it.
+func pastOf(s *seat) *scene.Past {
+	for i, p := range s.node.scene.Past {
+		if p.PID == s.proc.PID {
+			return &s.node.scene.Past[i]
+		}
+	}
+	return nil
+}
+
+// settled is how long after the others began to wait a rank may still do what it did before that.
+const settled = 10 * time.Second
+
+// slow reports whether a rank waits for a file system that answers, each time after a while: its main thread goes on
+// and waits again, in this look or since the others wait for it. rate is what it reads in a second; 0: not known.
+func (v *view) slow(s *seat) (slow bool, rate uint64) {
+	p, span := s.proc, s.node.scene.Span
+	if _, known := atStorage(p); !known {
+		return false, 0
+	}
+	if p.Moved.Switches > 0 && span > 0 {
+		slow, rate = true, uint64(float64(p.Moved.Read)/span.Seconds())
+	}
+	past := pastOf(s)
+	if past == nil {
+		return slow, rate
+	}
+	window := min(v.longest(), past.Over)
+	var read int64
+	for _, a := range past.Acts {
+		if a.Ago < window {
+			read += a.Read
+		}
+		slow = slow || a.Ago < window-settled && a.Wakes > 0
+	}
+	if slow && window > settled {
+		rate = uint64(float64(read) / window.Seconds())
+	}
+	return slow, rate
+}
+
+// slowly says that a rank waits for a slow file system; "": it does not.
+func (v *view) slowly(s *seat) string {
+	slow, rate := v.slow(s)
+	switch {
+	case !slow:
+		return ""
+	case rate == 0:
+		return "it waits for " + storageOf(s.proc) + ", which answers slowly"
+	}
+	return fmt.Sprintf("it waits for %s, which is slow: %s/s", storageOf(s.proc), finding.Size(rate))
+}
+
+// broken recognises a rank that sleeps, tries again and sleeps, where a path that it names gives an error.
+func (v *view) broken(s *seat) (claim, bool) {
+	p := s.proc
+	if len(p.Broken) == 0 || !p.Retries() || works(p.Moved, s.node.scene.Span) {
+		return claim{}, false
+	}
+	b := p.Broken[0]
+	meaning := map[string]string{"ESTALE": "its server does not know it any more",
+		"ENOTCONN": "the server of that mount has ended", "EIO": "an error of its disk or server"}[b.Err]
+	c := about("rank.storage", verdict.Likely, s, fmt.Sprintf("sleeps and tries again, and %s (%s), %s, gives %s: %s",
+		b.Path, cmp.Or(b.Type, "of an unknown file system"), b.By, b.Err, meaning))
+	for _, b := range p.Broken {
+		c = c.see("stat "+b.Path, b.Err)
+	}
+	c.Do = fmt.Sprintf("umount -l %s; mount it again   # on %s; then start the job again", b.Mount, s.node.name)
+	return c, true
+}
+
+// suspect returns the file that a process most likely waits for.
+func suspect(p *scene.Proc) *scene.File {
+	var remote *scene.File
+	for i, f := range p.Files {
+		if p.Syscall != nil && p.Syscall.FD >= 0 && p.Syscall.FD == f.FD && p.Syscall.Name != "poll" {
+			return &p.Files[i]
+		}
+		if strings.HasPrefix(f.Type, "fuse") || strings.HasPrefix(f.Type, "nfs") || f.Type == "lustre" || f.Type == "ceph" {
+			remote = &p.Files[i]
+		}
+	}
+	return remote
+}
