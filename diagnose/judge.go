@@ -28,7 +28,7 @@ type claim struct {
 // rule looks at one job for one family of causes.
 type rule func(*view) []claim
 
-// rules are asked in this order; among causes of one depth the earlier one is the main verdict.
+// rules are asked in this order; among causes of one depth that are as sure the earlier one is the main verdict.
 var rules = []rule{
 	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).larger,
 	(*view).barred, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach, (*view).addresses,
@@ -171,9 +171,11 @@ func (v *view) moves() bool {
 	})
 }
 
-// explain removes claims that a deeper one explains, and sorts the rest by depth.
+// explain removes claims that a deeper one explains, and sorts the rest by depth, the surest of each first.
 func (v *view) explain(all []claim) []claim {
-	slices.SortStableFunc(all, func(a, b claim) int { return cmp.Compare(a.cause.depth, b.cause.depth) })
+	slices.SortStableFunc(all, func(a, b claim) int {
+		return cmp.Or(cmp.Compare(a.cause.depth, b.cause.depth), cmp.Compare(grade(a.Sure), grade(b.Sure)))
+	})
 	var out []claim
 	for _, c := range all {
 		if !slices.ContainsFunc(out, func(d claim) bool { return v.explains(d, c) }) {
@@ -186,6 +188,11 @@ func (v *view) explain(all []claim) []claim {
 			return strings.HasPrefix(d.Cause, "address.") && v.within(c, d)
 		})
 	})
+}
+
+// grade orders how sure verdicts are, the surest first.
+func grade(s verdict.Sure) int {
+	return slices.Index([]verdict.Sure{verdict.Certain, verdict.Likely, verdict.Possible}, s)
 }
 
 // explains reports whether the deeper claim d makes c superfluous: c blames only what d blames already, or c is

@@ -137,6 +137,21 @@ func TestARankThatMakesAGroupIsInACollective(t *testing.T) {
 	}
 }
 
+// What a companion has found of a path counts, also where launch doctor itself sees less.
+func TestWhatACompanionHasFoundOfAPathCounts(t *testing.T) {
+	all := readGolden(t, "testdata/scenes/mtu-later.json.gz")
+	a := Judge(all)[0]
+	if len(a.Why) != 1 || a.Why[0].Cause != "path.mtu" || a.Why[0].Sure != verdict.Certain {
+		t.Errorf("with its calls: %+v", a.Why)
+	}
+	for i := range all {
+		all[i].Paths = nil
+	}
+	if a = Judge(all)[0]; len(a.Why) < 2 || a.Why[0].Cause != "path.lost" || a.Why[0].Sure != verdict.Likely {
+		t.Errorf("without: %+v", a.Why)
+	}
+}
+
 // A file system that answers is slow, also where two looks see nothing. One that does not is certain after a while.
 func TestASlowFileSystemIsNoDeadOne(t *testing.T) {
 	stuck := func(all []scene.Scene, p *scene.Proc, past ...scene.Act) {

@@ -235,8 +235,11 @@ const few = 3
 // unheard names nodes that take connections and whose answer does not arrive where it was asked for. If no node is
 // heard, the reason is on the way to the one that asks.
 func (v *view) unheard() (out []claim) {
+	paths := v.paths() // what is known of a path says more
 	for _, h := range v.hosts {
-		silent := slices.DeleteFunc(slices.Clone(h.scene.Unheard), func(e scene.Ended) bool { return !v.hasPort(e.Port) })
+		silent := slices.DeleteFunc(slices.Clone(h.scene.Unheard), func(e scene.Ended) bool {
+			return !v.hasPort(e.Port) || slices.ContainsFunc(paths, func(c claim) bool { return blames(c, e.Name) })
+		})
 		if len(silent) == 0 {
 			continue
 		}
@@ -260,6 +263,13 @@ func (v *view) unheard() (out []claim) {
 		out = append(out, c.see("launch", "asked "+finding.Some(names)+" what they see"))
 	}
 	return out
+}
+
+// blames reports whether a claim that is certain of a path names a node, whose name may have its address after it.
+func blames(c claim, name string) bool {
+	return c.Sure == verdict.Certain && c.cause.ID != "path.lost" && slices.ContainsFunc(c.Nodes, func(n string) bool {
+		return n == name || strings.HasPrefix(name, n+" ")
+	})
 }
 
 // not returns the opposite of a condition.
