@@ -35,6 +35,16 @@ func blocked(p *scene.Proc) (what, do string) {
 	return "", ""
 }
 
+// unattended reports whether ranks certainly wait for what only a person or a program outside the job does: to type, or
+// to read their output. A lock of a file may be released.
+func (c claim) unattended() bool {
+	return c.Blocked && c.Sure == verdict.Certain && len(c.seats) > 0 &&
+		!slices.ContainsFunc(c.seats, func(s *seat) bool {
+			call := s.proc.Syscall
+			return call == nil || call.Name != "read" && call.Name != "write"
+		})
+}
+
 // seeing adds where a rank is and what it does.
 func (v *view) seeing(c claim, s *seat) claim {
 	what, do := blocked(s.proc)

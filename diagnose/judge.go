@@ -144,10 +144,12 @@ func (v *view) title() string {
 
 // state says what the job does, by the claims that remain.
 func (v *view) state(claims []claim) verdict.State {
-	open := false
+	open, asks := false, false
 	for _, c := range claims {
 		switch {
 		case c.Cause == "rank.working":
+		case c.unattended():
+			asks = true
 		case c.cause.depth >= waiting, c.Sure == verdict.Possible:
 			open = true
 		default:
@@ -157,6 +159,8 @@ func (v *view) state(claims []claim) verdict.State {
 	switch {
 	case slices.ContainsFunc(claims, func(c claim) bool { return c.Cause == "rank.working" }):
 		return verdict.Slow
+	case asks:
+		return verdict.Hung
 	case open, len(claims) == 0 && !v.moves():
 		return verdict.Open
 	default:

@@ -269,3 +269,26 @@ func TestAFrozenRankWaitsForNoFileSystem(t *testing.T) {
 		t.Errorf("torchrun: %+v", v)
 	}
 }
+
+// The doctor calls hung what is reported after two looks: only a person or a program outside the job can end it.
+func TestARankThatAsksSomebodyHangs(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		fd   int
+		want verdict.State
+	}{
+		{"read", 0, verdict.Hung}, {"write", 2, verdict.Hung}, {"flock", 5, verdict.Open}, {"read", 7, verdict.Open},
+	} {
+		all := readGolden(t, "testdata/scenes/prompt-later.json.gz")
+		for i := range all {
+			for j, p := range all[i].Procs {
+				if p.Env["RANK"] == "1" {
+					all[i].Procs[j].Syscall = &scene.Syscall{Name: tt.name, FD: tt.fd}
+				}
+			}
+		}
+		if a := Judge(all)[0]; a.State != tt.want {
+			t.Errorf("%s(%d): %s, %+v", tt.name, tt.fd, a.State, a.Why)
+		}
+	}
+}

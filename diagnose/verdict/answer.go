@@ -9,9 +9,10 @@ import (
 	"launch/internal/finding"
 )
 
-// Certain reports whether the job hangs for a reason that nothing else explains. A debugger is somebody at work.
+// Certain reports whether the job hangs for a reason that nothing else explains. A debugger is somebody at work, and
+// so may be who is asked for input.
 func (a Answer) Certain() bool {
-	return a.State == Hung && len(a.Why) > 0 && a.Why[0].Sure == Certain && a.Why[0].Cause != "rank.traced"
+	return a.State == Hung && len(a.Why) > 0 && a.Why[0].Sure == Certain && a.Why[0].Cause != "rank.traced" && !a.Why[0].Blocked
 }
 
 // Key is what makes two answers the same reason.

@@ -36,11 +36,12 @@ func TestOnlyACertainHangEndsAJob(t *testing.T) {
 		{Hung, "rank.failed", Likely, false},
 		{Hung, "rank.lock", Possible, false},
 		{Hung, "rank.traced", Certain, false}, // somebody looks at it
+		{Hung, "rank.left", Certain, false}, // somebody may type
 		{Open, "rank.before-init", Certain, false},
 		{Slow, "rank.working", Certain, false},
 		{Running, "rank.stopped", Certain, false},
 	} {
-		a := Answer{State: tt.state, Why: []Verdict{{Cause: tt.cause, Sure: tt.sure}}}
+		a := Answer{State: tt.state, Why: []Verdict{{Cause: tt.cause, Sure: tt.sure, Blocked: tt.cause == "rank.left"}}}
 		if got := a.Certain(); got != tt.want {
 			t.Errorf("%s, %s, %s: %v", tt.state, tt.cause, tt.sure, got)
 		}
