@@ -12,7 +12,11 @@ import (
 // Certain reports whether the job hangs for a reason that nothing else explains. A debugger is somebody at work, and
 // so may be who is asked for input.
 func (a Answer) Certain() bool {
-	return a.State == Hung && len(a.Why) > 0 && a.Why[0].Sure == Certain && a.Why[0].Cause != "rank.traced" && !a.Why[0].Blocked
+	if a.State != Hung || len(a.Why) == 0 {
+		return false
+	}
+	v := a.Why[0]
+	return v.Sure == Certain && v.Cause != "rank.traced" && !v.Blocked
 }
 
 // Key is what makes two answers the same reason.
