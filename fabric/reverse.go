@@ -15,23 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReverseDrops returns how many packets this network namespace has dropped because the way back to their sender leaves
-// by another interface (IPReversePathFilter of /proc/net/netstat; sysctl rp_filter). It does not count ARP.
-func ReverseDrops(proc fs.FS) (n uint64) {
-	text, _ := fs.ReadFile(proc, "self/net/netstat")
-	var names []string
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 0 && f[0] == "TcpExt:" {
-			if i := slices.Index(names, "IPReversePathFilter"); i > 0 && i < len(f) {
-				n, _ = strconv.ParseUint(f[i], 10, 64)
-				return n
-			}
-			names = f
-		}
-	}
-	return 0
-}
-
 // strictInterfaces returns the interfaces that take an IPv4 packet only where the way back to its sender leaves by
 // them: the larger value of rp_filter, of all and of the interface, is 1 (Documentation/networking/ip-sysctl.rst).
 func strictInterfaces(proc fs.FS) (out []string) {
@@ -75,8 +58,8 @@ func (d Deaf) Hears(a netip.Addr) bool {
 const fewDrops = 3
 
 // DeafTo returns which packets this node does not take: those of neighbours to which its routing table main has a way
-// by another interface, or those that were dropped since an earlier ReverseDrops.
-func DeafTo(proc fs.FS, before uint64) Deaf {
+// by another interface, or those that were dropped since an earlier look.
+func DeafTo(proc fs.FS, before Drops) Deaf {
 	strict := strictInterfaces(proc)
 	if len(strict) > 0 {
 		routes, _ := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN},
@@ -86,14 +69,14 @@ func DeafTo(proc fs.FS, before uint64) Deaf {
 			return d
 		}
 	}
-	n := ReverseDrops(proc)
-	if n < before+fewDrops {
+	n := ReadDrops(proc).Since(before).ReversePath
+	if n < fewDrops {
 		return Deaf{}
 	}
 	show := "nstat -az TcpExtIPReversePathFilter; sysctl net.ipv4.conf.all.log_martians=1; dmesg   # shows their senders"
 	return Deaf{Fault: Fault{
 		Why: fmt.Sprintf("this node has dropped %d packets, since the way back to their sender leaves by another interface "+
-			"(rp_filter)", n-before),
+			"(rp_filter)", n),
 		Do: show + "\n" + loosen(strict...),
 	}}
 }

@@ -37,41 +37,44 @@ func Near(from, to netip.Addr) (who []string, asked bool) {
 
 // Wrong returns why packets from one of this node's addresses do not get to another node's, or why this node does not
 // take those from there, as far as it shows itself: as Stuck, but for the hop limit; a policy of IPsec, no answers by
-// ARP, or rp_filter. fix are commands that show or repair that; "": none is known. risen is how far counters have risen
-// while packets between the two did not get through. why is "" where nothing is wrong here.
-func Wrong(from, to netip.Addr, risen Drops) (why, fix string) {
+// ARP, or rp_filter. risen is how far counters have risen while packets between the two did not get through. It is the
+// zero Fault where nothing is wrong here.
+func Wrong(from, to netip.Addr, risen Drops) Fault {
 	from, to = from.Unmap(), to.Unmap()
 	if f := blocked(to); f != (Fault{}) { // a low hop limit does not appear later
-		return f.Why, f.Do
+		return f
 	}
-	if why = sealed(from, to); why == "" && risen.NoState > 0 {
+	why := sealed(from, to)
+	if why == "" && risen.NoState > 0 {
 		why = "this node's IPsec drops packets for lack of a security association (XfrmOutNoStates in " +
 			"/proc/net/xfrm_stat rises)"
 	}
 	if why != "" {
-		return why, "ip xfrm policy; ip xfrm state: is the IKE daemon up (strongSwan, Libreswan)?"
+		return Fault{why, "ip xfrm policy; ip xfrm state: is the IKE daemon up (strongSwan, Libreswan)?"}
 	}
 	i, ok := interfaceWith(from)
 	if !ok || !from.Is4() {
-		return "", ""
+		return Fault{}
 	}
 	if _, near := interfaceIn(from, to); near && setting("arp_ignore", i.Name) == ignoresARP {
-		return fmt.Sprintf("this node answers no ARP request on %s (arp_ignore is %d), so %s does not learn its "+
-				"hardware address", i.Name, ignoresARP, to),
-			fmt.Sprintf("sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.%s.arp_ignore=0", i.Name)
+		return Fault{fmt.Sprintf("this node answers no ARP request on %s (arp_ignore is %d), so %s does not learn its "+
+			"hardware address", i.Name, ignoresARP, to),
+			fmt.Sprintf("sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.%s.arp_ignore=0", i.Name)}
 	}
-	if by := backBy(from, to); risen.ReversePath > 0 && setting("rp_filter", i.Name) == strictPath && by != "" &&
-		by != i.Name {
-		return fmt.Sprintf("this node drops what %s sends to %s: its own route to %s leaves by %s, and rp_filter of "+
-				"%s is strict", to, from, to, by, i.Name),
-			fmt.Sprintf("ip route get %s from %s; or sysctl -w net.ipv4.conf.all.rp_filter=2 "+
-				"net.ipv4.conf.%s.rp_filter=2", to, from, i.Name)
+	strict, at := strictSource(from), netip.AddrPortFrom(to, 0)
+	if risen.ReversePath == 0 || strict == "" {
+		return Fault{}
 	}
-	return "", ""
+	h, err := nextHop(from, at)
+	if err != nil || h.iface == "" || h.iface == strict {
+		return Fault{}
+	}
+	return Fault{fmt.Sprintf("this node drops what %s sends to %s: its own route to %s leaves by %s, and rp_filter of %s "+
+		"is strict", to, from, to, h.iface, strict), h.show(at) + "\n" + loosen(strict)}
 }
 
-// Values of settings in Documentation/networking/ip-sysctl.rst: no answer for any local address; RFC 3704, strict.
-const ignoresARP, strictPath = 8, 1
+// ignoresARP is the value of arp_ignore for no answer about any local address (Documentation/networking/ip-sysctl.rst).
+const ignoresARP = 8
 
 // setting returns a setting of IPv4 of an interface, of which the greater one of it and of "all" counts.
 func setting(name, iface string) int {
@@ -107,22 +110,9 @@ func interfaceIn(own, other netip.Addr) (net.Interface, bool) {
 	})
 }
 
-// backBy returns the interface by which an answer from one of this node's addresses would leave; "": not known.
-func backBy(from, to netip.Addr) string {
-	routes, err := netlink.RouteGetWithOptions(to.AsSlice(), &netlink.RouteGetOptions{SrcAddr: from.AsSlice()})
-	if err != nil || len(routes) == 0 {
-		return ""
-	}
-	i, err := net.InterfaceByIndex(routes[0].LinkIndex)
-	if err != nil {
-		return ""
-	}
-	return i.Name
-}
-
 // Drops are counters of packets that this network namespace has dropped.
 type Drops struct {
-	ReversePath int64 // IPReversePathFilter: by rp_filter
+	ReversePath int64 // IPReversePathFilter: by rp_filter, without ARP
 	NoState     int64 // XfrmOutNoStates: IPsec has a policy for them, and no security association
 }
 

@@ -78,8 +78,8 @@ func TestCountersOfDroppedPackets(t *testing.T) {
 // TestNothingIsWrongWithAHealthyNode: this machine reaches itself, and drops nothing.
 func TestNothingIsWrongWithAHealthyNode(t *testing.T) {
 	lo := netip.MustParseAddr("127.0.0.1")
-	if why, fix := Wrong(lo, lo, Drops{ReversePath: 3}); why != "" || fix != "" {
-		t.Errorf("%q, %q", why, fix)
+	if f := Wrong(lo, lo, Drops{ReversePath: 3}); f != (Fault{}) {
+		t.Errorf("%+v", f)
 	}
 	if who, asked := Near(lo, lo); asked || len(who) > 0 {
 		t.Errorf("loopback was asked by ARP: %v", who)

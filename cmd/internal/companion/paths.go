@@ -99,7 +99,8 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	if found.Outcome == scene.Unreachable {
 		risen = fabric.ReadDrops(fabric.Live().Proc).Since(before)
 	}
-	way.Wrong, way.Fix = fabric.Wrong(from, to, risen)
+	wrong := fabric.Wrong(from, to, risen)
+	way.Wrong, way.Fix = wrong.Why, wrong.Do
 	asked.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +120,8 @@ func (p *paths) wait(sockets []scene.Socket) ([]scene.Path, []scene.Way) {
 			continue
 		}
 		p.tried[to] = true
-		if why, fix := fabric.Wrong(from, to, fabric.Drops{}); why != "" {
-			p.ways = append(p.ways, scene.Way{To: to, Wrong: why, Fix: fix})
+		if f := fabric.Wrong(from, to, fabric.Drops{}); f.Why != "" {
+			p.ways = append(p.ways, scene.Way{To: to, Wrong: f.Why, Fix: f.Do})
 		}
 	}
 	return p.found, p.ways

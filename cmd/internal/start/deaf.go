@@ -16,10 +16,10 @@ const deafAfter = 5 * time.Second
 type deaf struct {
 	proc   fs.FS
 	began  time.Time
-	before uint64 // fabric.ReverseDrops at the beginning
-	ways   func(proc fs.FS, before uint64) fabric.Deaf
-	looked bool // at the routes, too
-	seen   uint64
+	before fabric.Drops // at the beginning
+	ways   func(proc fs.FS, before fabric.Drops) fabric.Deaf
+	looked bool  // at the routes, too
+	seen   int64 // packets dropped until the last look
 }
 
 // look returns, once, which packets this node drops: by its routes, and later by the number of those dropped.
@@ -27,7 +27,7 @@ func (d *deaf) look(now time.Time) (f finding.Report) {
 	if now.Sub(d.began) < deafAfter {
 		return nil
 	}
-	n := fabric.ReverseDrops(d.proc)
+	n := fabric.ReadDrops(d.proc).ReversePath
 	if d.looked && n <= d.seen {
 		return nil
 	}
@@ -43,7 +43,7 @@ func (d *deaf) look(now time.Time) (f finding.Report) {
 // sayDeaf prints what deaf finds, on the store's host, and elsewhere while the store is not reached.
 func (s *Start) sayDeaf() func(now time.Time) {
 	proc := fabric.Live().Proc
-	d := &deaf{proc: proc, began: time.Now(), before: fabric.ReverseDrops(proc), ways: fabric.DeafTo}
+	d := &deaf{proc: proc, began: time.Now(), before: fabric.ReadDrops(proc), ways: fabric.DeafTo}
 	return func(now time.Time) {
 		if d == nil || len(s.store.Serve) == 0 && !s.wait.withoutStore() {
 			return

@@ -13,7 +13,7 @@ import (
 // A node that waits says once that it drops what others send: by its routes, or when the number of drops has risen.
 func TestANodeThatWaitsSaysWhatItDrops(t *testing.T) {
 	counted := func(n int) fstest.MapFS {
-		return fstest.MapFS{"self/net/netstat": {Data: fmt.Appendf(nil, "TcpExt: IPReversePathFilter\nTcpExt: %d\n", n)}}
+		return fstest.MapFS{"net/netstat": {Data: fmt.Appendf(nil, "TcpExt: IPReversePathFilter\nTcpExt: %d\n", n)}}
 	}
 	for name, tt := range map[string]struct {
 		routes bool  // show it
@@ -27,12 +27,13 @@ func TestANodeThatWaitsSaysWhatItDrops(t *testing.T) {
 		"a node that hears": {false, []int{0, 0, 0, 0, 0, 0, 0, 0}, -1},
 	} {
 		began, looks := time.Now(), 0
-		d := deaf{began: began, before: uint64(tt.drops[0]), ways: func(proc fs.FS, before uint64) (d fabric.Deaf) {
-			if looks++; tt.routes || fabric.ReverseDrops(proc) >= before+3 {
+		ways := func(proc fs.FS, before fabric.Drops) (d fabric.Deaf) {
+			if looks++; tt.routes || fabric.ReadDrops(proc).Since(before).ReversePath >= 3 {
 				d.Why = "this node drops packets"
 			}
 			return d
-		}}
+		}
+		d := deaf{began: began, before: fabric.Drops{ReversePath: int64(tt.drops[0])}, ways: ways}
 		said := -1
 		for second, n := range tt.drops {
 			d.proc = counted(n)

@@ -44,7 +44,7 @@ func (s *Start) decide(ctx context.Context) error {
 	}
 	post := s.post(checking)
 	proc := fabric.Live().Proc
-	dropped := fabric.ReverseDrops(proc)
+	dropped := fabric.ReadDrops(proc)
 	var err error
 	if post.Calls, post.Names, post.Rails, err = s.call(ctx); err != nil {
 		return err
