@@ -73,6 +73,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 		"tcp_timeout_established": &n.Forgets} { // a kernel that tracks no connections has no such files
 		*to, _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/netfilter/nf_conntrack_"+name)))
 	}
+	n.Retries, _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/ipv4/tcp_retries2")))
 	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}
 	limits := readText(roots.Proc, "self/limits")
 	n.Limits.NofileHard = hardLimit(limits, "Max open files")

@@ -61,6 +61,7 @@ type Node struct {
 	Ephemeral  [2]int         `json:"ephemeral"`         // net.ipv4.ip_local_port_range, both ends inclusive
 	Tracked    [2]int         `json:"tracked,omitzero"`  // entries of the connection table, and the most; 0: it has none
 	Forgets    int            `json:"forgets,omitzero"`  // seconds an idle TCP connection stays in it; 0: not known
+	Retries    int            `json:"retries,omitzero"`  // of TCP before it gives up (tcp_retries2); 0: not known
 	Unknown    []Unknown      `json:"unknown,omitempty"` // what could not be read, and why
 }
 

@@ -54,6 +54,10 @@ func nodeFaults() []fault {
 			tr.sick.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_timeout_established=4")
 		},
 		want: []string{"limits.idle"},
+	}, {
+		group: "nodes", name: "TCP that gives up soon", runs: true,
+		inject: func(tr *trial) { tr.sick.Run("", "sysctl", "-qw", "net.ipv4.tcp_retries2=2") },
+		want:   []string{"limits.retries"},
 	}}
 }
 
@@ -83,7 +87,9 @@ func lonelyOddities() []oddity {
 		{name: "all nodes on one machine, one address", make: onOne},
 		{name: "connections that are idle for 10 minutes are forgotten",
 			needs: "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established", make: func(s *healthy) {
-				s.each(func(h *host) { h.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_timeout_established=600") })
+				s.each(func(h *host) {
+					h.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_timeout_established=600", "net.ipv4.tcp_retries2=8")
+				})
 			}},
 		{name: "a connection table that is half full", needs: "/proc/sys/net/netfilter/nf_conntrack_count",
 			make: func(s *healthy) { s.each(func(h *host) { h.tracks(s.t, 131072) }) }},

@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"launch/fabric"
 	"launch/internal/finding"
@@ -36,6 +37,11 @@ func limitChecks() []preflight.Check {
 		Doc: "A firewall that lets in the packets of known connections drops or resets those of a connection that has left " +
 			"the table. Ranks exchange nothing while they compute, validate or write a checkpoint.",
 		Run: preflight.One(idleConnections),
+	}, {
+		ID: "limits.retries", Title: "TCP does not give up a connection after a short silence",
+		Doc: "A cable that is put in again, a switch that restarts or a route that changes interrupts a network for " +
+			"seconds. A node that gives up meanwhile ends its ranks, where the others would go on.",
+		Run: preflight.One(retries),
 	}, {
 		ID: "shm.size", Title: "/dev/shm has space for the processes of this node",
 		Doc: "NCCL and data loaders share memory there. A container has 64 MiB by default, and processes that need more " +
@@ -126,6 +132,28 @@ func idleConnections(_ context.Context, in preflight.Input) finding.Finding {
 				"for so long hang afterwards, or fail with \"Connection closed by peer\"").
 			Do("sysctl -w net.netfilter.%s=432000   # the kernel's own value", file)
 	}
+}
+
+// fewRetries is the number of retransmissions below which TCP gives up within 13 s. The kernel's own is 15, which take
+// 15 minutes, and RFC 1122 asks for 100 s, which are 8 (Documentation/networking/ip-sysctl.rst, tcp_retries2).
+const fewRetries = 6
+
+// leastTimeout is TCP's first wait for an acknowledgement at the least; each is twice as long as the one before
+// (include/net/tcp.h, TCP_RTO_MIN).
+const leastTimeout = 200 * time.Millisecond
+
+func retries(_ context.Context, in preflight.Input) finding.Finding {
+	n := in.Node.Retries
+	switch {
+	case n == 0:
+		return finding.Skipf("could not tell the limits of TCP")
+	case n >= fewRetries:
+		return finding.Passf("TCP sends a packet %d times again", n)
+	}
+	return finding.Warnf("this node gives up a TCP connection after %s without an answer", leastTimeout*(1<<(n+1)-1)).
+		See("/proc/sys/net/ipv4/tcp_retries2", "%d", n).
+		Breaking("a short outage of the network ends ranks with \"Connection timed out\"").
+		Do("sysctl -w net.ipv4.tcp_retries2=15   # the kernel's own value; in /etc/sysctl.d for good")
 }
 
 // shmSize looks at the free space, since other jobs may share it. It never fails: GPUs with a direct path need none.

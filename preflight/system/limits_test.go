@@ -80,6 +80,18 @@ func program(in preflight.Input) preflight.Input {
 	return in
 }
 
+func TestTCPThatGivesUpSoon(t *testing.T) {
+	for n, want := range map[int]string{0: "skip", 2: "warn this node gives up a TCP connection after 1.4s without",
+		5: "warn this node gives up a TCP connection after 12.6s without", 6: "ok", 15: "ok TCP sends a packet 15 times"} {
+		in := checktest.Four()
+		in.Node.Retries = n
+		f := retries(t.Context(), in)
+		if got := string(f.Status) + " " + f.What; !strings.HasPrefix(got, want) {
+			t.Errorf("%d: %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestAConnectionTableThatForgetsSoon(t *testing.T) {
 	for seconds, want := range map[int]string{0: "skip", 4: "warn this node's connection table forgets a TCP connection " +
 		"that is idle for 4 s", 299: "warn", 300: "ok", 86400: "ok an idle connection is forgotten after 86400 s"} {
