@@ -106,6 +106,20 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 	}
 }
 
+// A path from which data has just arrived is slow or loses packets; it is lost where nothing arrives.
+func TestAPathFromWhichDataArrivesIsNotLost(t *testing.T) {
+	for ago, want := range map[time.Duration]string{0: "path.loss", time.Second: "path.loss", 3 * time.Second: "path.lost"} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info = &scene.Info{Backoff: 4, Unacked: 367, Received: 1 << 20, LastRecv: ago}
+		zero.Sockets[0].SendQ = 524528
+		zero.Paths = []scene.Path{{To: netip.MustParseAddr("10.0.0.2"), Outcome: scene.Unreachable}}
+		a := Judge([]scene.Scene{zero, one})[0]
+		if got := a.Why[0]; got.Cause != want || want == "path.loss" && a.Certain() {
+			t.Errorf("%s: %+v", ago, a.Why)
+		}
+	}
+}
+
 // TestANodeThatReachesNoOtherIsCutOffItself: of several lost paths the node that they have in common is at fault.
 func TestANodeThatReachesNoOtherIsCutOffItself(t *testing.T) {
 	a, b, c := &node{name: "a"}, &node{name: "b"}, &node{name: "c"}

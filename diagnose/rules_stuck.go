@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
@@ -58,8 +59,15 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	default:
 		return claims("path.mtu", verdict.Certain, long)
 	}
+	if k.Info.Received > 0 && k.Info.LastRecv < lately {
+		return claims("path.loss", verdict.Likely, fmt.Sprintf("data from %s still arrives at %s, and what %s sends gets no "+
+			"answer in time: the path is slow or full, or loses packets", where, n.name, n.name))
+	}
 	return v.lost(n, other, where, k, tried).see("tcp_info", seen).since(since)
 }
+
+// lately is how old the last data of a path may be that is not lost: the retransmissions of one that is take as long.
+const lately = 2 * time.Second
 
 // lost judges a connection that is stuck to a node of which nothing answers.
 func (v *view) lost(n, other *node, where string, k scene.Socket, tried bool) claim {
