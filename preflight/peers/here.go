@@ -38,10 +38,12 @@ func (b blamed) culprit() (p Post, known bool) {
 
 // deaf returns the node of a call that drops what the other sends: the called one its call, or the caller the answers.
 func (e edge) deaf() (Post, bool) {
-	lost := slices.Contains([]sidechannel.Cause{sidechannel.Dropped, sidechannel.NoHost, sidechannel.Silent}, e.call.Cause)
+	if e.call.Cause != sidechannel.Dropped && e.call.Cause != sidechannel.NoHost {
+		return Post{}, false
+	}
 	for _, end := range [][2]Post{{e.to, e.from}, {e.from, e.to}} {
-		known := e.call.Wrong.Why == "" || end[0].Deaf.From.IsValid() // of whom it drops packets
-		if lost && known && !end[0].Deaf.Hears(end[1].Addr) {
+		// A counter alone does not show whose packets a node drops.
+		if end[0].Deaf.From.IsValid() && !end[0].Deaf.Hears(end[1].Addr) {
 			return end[0], true
 		}
 	}
