@@ -109,7 +109,12 @@ func TestNeighboursThatAreNotHeard(t *testing.T) {
 		{"another network", way("10.80.0.0/24", 2, "10.67.0.2"), strict, ""},
 	} {
 		routes, all := lan(tt.extra)
-		got := deafTo(routes, all, tt.strict)
+		byMain := func(net.Interface, netip.Addr) string { return "eth1" }
+		got := deafTo(routes, all, tt.strict, byMain)
+		byRule := func(i net.Interface, _ netip.Addr) string { return i.Name }
+		if d := deafTo(routes, all, tt.strict, byRule); d.Why != "" {
+			t.Errorf("%s, and a rule has the answers leave by the interface of their source: %+v", tt.name, d)
+		}
 		if (got.Why == "") != (tt.want == "") || !strings.Contains(got.Why, tt.want) {
 			t.Errorf("%s: %+v", tt.name, got)
 		}

@@ -65,7 +65,7 @@ func DeafTo(proc fs.FS, before Drops) Deaf {
 		routes, _ := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN},
 			netlink.RT_FILTER_TABLE)
 		all, _ := net.Interfaces()
-		if d := deafTo(routes, all, strict); d.Why != "" {
+		if d := deafTo(routes, all, strict, answersBy); d.Why != "" {
 			return d
 		}
 	}
@@ -82,10 +82,13 @@ func DeafTo(proc fs.FS, before Drops) Deaf {
 }
 
 // deafTo finds a network that is a part of an interface's, and to which the way leaves by a router on another one.
-func deafTo(routes []netlink.Route, all []net.Interface, strict []string) Deaf {
-	name := map[int]net.Interface{}
+// answers returns by which interface answers from an interface's own address to another one leave: a rule may have
+// another table for that source.
+func deafTo(routes []netlink.Route, all []net.Interface, strict []string,
+	answers func(i net.Interface, to netip.Addr) string) Deaf {
+	name, called := map[int]net.Interface{}, map[string]net.Interface{}
 	for _, i := range all {
-		name[i.Index] = i
+		name[i.Index], called[i.Name] = i, i
 	}
 	for _, r := range routes {
 		p, ok := prefix(r.Dst)
@@ -94,16 +97,41 @@ func deafTo(routes []netlink.Route, all []net.Interface, strict []string) Deaf {
 			continue // without a router it is the way to a container or guest here
 		}
 		for _, d := range neighbours(routes, all, p.Addr()) {
-			if d.network.Bits() < p.Bits() && d.iface != out.Name && slices.Contains(strict, d.iface) {
+			if d.network.Bits() < p.Bits() && d.iface != out.Name && slices.Contains(strict, d.iface) &&
+				answers(called[d.iface], within(p)) == out.Name {
 				return Deaf{From: p, Fault: Fault{
 					Why: fmt.Sprintf("%s of this node drops what arrives from %s, a part of its network %s: the way back leaves by "+
 						"%s, and rp_filter is strict", d.iface, short(p), d.network, out.Name),
-					Do: fmt.Sprintf("ip route del %s via %s\nor, if that way is meant: %s", p, r.Gw, loosen(d.iface)),
+					Do: fmt.Sprintf("%s\nor, if that way is not meant: ip route del %s via %s", loosen(d.iface), p, r.Gw),
 				}}
 			}
 		}
 	}
 	return Deaf{}
+}
+
+// within returns an address of a network.
+func within(p netip.Prefix) netip.Addr {
+	if p.IsSingleIP() {
+		return p.Addr()
+	}
+	return p.Addr().Next()
+}
+
+// answersBy is the answers of deafTo, as the kernel chooses; "": not known.
+func answersBy(i net.Interface, to netip.Addr) string {
+	addrs, _ := i.Addrs()
+	for _, at := range addrs {
+		own, ok := at.(*net.IPNet)
+		if !ok || own.IP.To4() == nil {
+			continue
+		}
+		from, _ := netip.AddrFromSlice(own.IP.To4())
+		if h, err := nextHop(from, netip.AddrPortFrom(to, 0)); err == nil {
+			return h.iface
+		}
+	}
+	return ""
 }
 
 // short returns a network, or its only address.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -120,10 +121,12 @@ func callable(dst netip.Addr) Fault {
 	return Fault{}
 }
 
-// noARP reports whether an interface of Ethernet has no address resolution.
+// noARP reports whether an interface of Ethernet has no address resolution. Some kinds have none by design.
 func noARP(name string) bool {
 	l, err := netlink.LinkByName(name)
-	return err == nil && l.Attrs().EncapType == "ether" && l.Type() != "dummy" && l.Attrs().RawFlags&unix.IFF_NOARP != 0
+	without := []string{"dummy", "ipvlan", "netkit", "vrf"}
+	return err == nil && l.Attrs().EncapType == "ether" && !slices.Contains(without, l.Type()) &&
+		l.Attrs().RawFlags&unix.IFF_NOARP != 0
 }
 
 // local reports whether the kernel takes packets to one of its addresses.
