@@ -58,6 +58,26 @@ func TestARankThatItsControlGroupFreezes(t *testing.T) {
 	}
 }
 
+// The state and the place where a process sleeps are of two moments: one that reads a file in between is not frozen.
+func TestARankThatReadsIsNotFrozen(t *testing.T) {
+	for name, change := range map[string]func(p *scene.Proc){
+		"a thread sleeps": func(p *scene.Proc) {
+			p.Threads = append(p.Threads, scene.Thread{Name: "python", State: "S", Count: 1})
+		},
+		"it has run": func(p *scene.Proc) { p.Moved.Switches = 2 },
+	} {
+		s := envScene()
+		p := waitingRank(12, "2")
+		p.State, p.Wchan, p.Syscall = "D", "hrtimer_nanosleep", nil
+		p.Threads = []scene.Thread{{Name: "python", State: "D", Count: 1}}
+		change(&p)
+		s.Procs = append(s.Procs, p)
+		if a := Judge([]scene.Scene{s})[0]; len(a.Why) > 0 && a.Why[0].Cause == "rank.frozen" {
+			t.Errorf("%s: %+v", name, a.Why)
+		}
+	}
+}
+
 // A rank that waits for a slow producer uses little, and a rank that hangs nothing.
 func TestARankThatDoesALittleBeforeInitWorks(t *testing.T) {
 	for _, tt := range []struct {

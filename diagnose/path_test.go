@@ -108,7 +108,8 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 
 // A path from which data has just arrived is slow or loses packets; it is lost where nothing arrives.
 func TestAPathFromWhichDataArrivesIsNotLost(t *testing.T) {
-	for ago, want := range map[time.Duration]string{0: "path.loss", time.Second: "path.loss", 3 * time.Second: "path.lost"} {
+	for ago, want := range map[time.Duration]string{0: "path.loss", time.Second: "path.loss",
+		3 * time.Second: "path.lost"} {
 		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
 		zero.Sockets[0].Info = &scene.Info{Backoff: 4, Unacked: 367, Received: 1 << 20, LastRecv: ago}
 		zero.Sockets[0].SendQ = 524528

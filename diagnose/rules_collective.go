@@ -97,7 +97,7 @@ func (v *view) mismatch() []claim {
 	case len(makers) > 0 && len(v.groups())+len(v.dials())+len(v.paths()) > 0:
 		return nil
 	case slices.ContainsFunc(v.seats, func(s *seat) bool {
-		return s.rank >= 0 && s.phase != collective && s.phase != group && works(s.proc.Moved, s.node.scene.Span)
+		return s.rank >= 0 && s.phase != collective && works(s.proc.Moved, s.node.scene.Span)
 	}):
 		return nil
 	}
@@ -143,8 +143,12 @@ func (v *view) crossed() []claim {
 	for _, s := range v.seats {
 		m := mainStack(s.proc)
 		_, known := v.quiet(s.node)
-		if m == nil || s.rank < 0 || s.phase != collective || !known || v.onTheWay(s) {
+		if m == nil || s.rank < 0 || s.phase != collective || !known || v.onTheWay(s) ||
+			works(s.proc.Moved, s.node.scene.Span) {
 			return nil
+		}
+		if len(s.proc.Stacks) > 1 { // a thread of the script may send later
+			c.Sure = verdict.Likely
 		}
 		name := collectiveOf(m)
 		if calls[name] == nil {

@@ -74,8 +74,8 @@ func halted(p *scene.Proc, n *node) (is, do string) {
 	return "", ""
 }
 
-// frozen reports whether the freezer of a control group holds a process: its files say so, or its main thread is in
-// state D where a thread that runs sleeps in another state.
+// frozen reports whether the freezer of a control group holds a process: its files say so, or all its threads are in
+// state D and none has run, the main one where a thread that runs sleeps in another state.
 func frozen(p *scene.Proc) bool {
 	if p.Frozen {
 		return true
@@ -85,7 +85,8 @@ func frozen(p *scene.Proc) bool {
 		return slices.ContainsFunc([]string{"hrtimer_nanosleep", "futex", "do_epoll_wait", "ep_poll", "do_poll",
 			"poll_schedule", "do_select", "do_wait"}, func(b string) bool { return strings.HasPrefix(w, b) })
 	}
-	return freezer(p.Wchan) || p.State == "D" && sleeps(p.Wchan)
+	return freezer(p.Wchan) || p.State == "D" && sleeps(p.Wchan) && p.Moved.Switches == 0 &&
+		!slices.ContainsFunc(p.Threads, func(t scene.Thread) bool { return t.State != "D" })
 }
 
 // thaw says that a process is frozen, and what thaws it.

@@ -9,8 +9,8 @@ import (
 	"launch/internal/finding"
 )
 
-// Certain reports whether the job hangs for a reason that nothing else explains. A debugger is somebody at work, and
-// so may be who is asked for input.
+// Certain reports whether the job hangs for a reason that nothing else explains. A person may be
+// at work in a debugger, or be asked for input.
 func (a Answer) Certain() bool {
 	if a.State != Hung || len(a.Why) == 0 {
 		return false

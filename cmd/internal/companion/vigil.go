@@ -92,7 +92,7 @@ func (w *vigil) judge(f found, hangs bool, l look) (found, bool) {
 	switch {
 	case hangs && l == lookStill:
 		return f, true
-	case hangs && f.answer.Certain() && f.answer.Why[0].Cause != "collective.mismatch":
+	case hangs && f.answer.Certain() && !ofStacks(f.answer.Why[0].Cause):
 		same := f.key == w.candidate
 		w.candidate = f.key
 		return f, same
@@ -117,6 +117,9 @@ func (w *vigil) judgeEarly(f found, hangs bool) bool {
 	}
 	return same
 }
+
+// ofStacks reports whether the stacks of several ranks show a cause: they are of different moments.
+func ofStacks(cause string) bool { return cause == "collective.mismatch" || cause == "collective.crossed" }
 
 // held reports whether a job certainly waits for what no rank of it will do.
 func held(v verdict.Verdict) bool {
