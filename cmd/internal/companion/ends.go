@@ -136,9 +136,9 @@ func crash(status int) bool {
 		128 + int(unix.SIGILL), 128 + int(unix.SIGFPE)}, status)
 }
 
-// before returns what of other nodes came before the failure of this node's command: the first failure, and the first
-// end with 0 if that came before each failure. Nothing is returned where all were ended alike, as by a scheduler: a
-// rank of this node then ended by the same signal, while torchrun ends with 1.
+// before returns what happened on other nodes before the failure of this node's command: the first failure, and the
+// first end with 0 if that was before each failure. Nothing is returned where all were ended alike, as by a scheduler:
+// a rank of this node then ended by the same signal, while torchrun ends with 1.
 func (e *ends) before() (failed, left *rankEnd) {
 	own, status, asked := e.p.world.Self.ID, int(e.failed.own.Load()), e.asked()
 	if e.failed.recent() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
@@ -235,9 +235,9 @@ func (e *ends) together() *rankEnd {
 	return nil
 }
 
-// blame prints which rank of another node ended before this node's command failed, unless a finding about another node
-// is printed already.
-func (e *ends) blame() {
+// blame prints which rank of another node ended before something of this node failed, unless a finding about another
+// node is printed already.
+func (e *ends) blame(what string) {
 	if e.p.blamed.Load() {
 		return
 	}
@@ -253,7 +253,7 @@ func (e *ends) blame() {
 			ended(int(e.failed.own.Load())), time.Unix(0, e.failed.when.Load()).Format("15:04:05")).
 			Named("node.failed").Do("first look at what %s printed, whose rank crashed; then at %s", first, then), "")
 	case failed != nil:
-		f := finding.Warnf("%s, before this node's command failed: its failure may follow from that", failed).
+		f := finding.Warnf("%s, before %s failed: its failure may follow from that", failed, what).
 			Named("node.failed").Do("%s", strings.TrimSpace("first look at what "+failed.Node+" printed\n"+
 			meaning(failed.Status)))
 		if left != nil {
@@ -261,11 +261,11 @@ func (e *ends) blame() {
 		}
 		e.p.say(f, "")
 	case left != nil:
-		e.p.say(finding.Warnf("%s, before this node's command failed: a rank that exchanges data with it fails", left).
+		e.p.say(finding.Warnf("%s, before %s failed: a rank that exchanges data with it fails", left, what).
 			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
 	case e.storeEnded():
-		e.p.say(finding.Warnf("launch on the node that hosts the store (%s) had ended, before this node's command failed: "+
-			"its failure may follow from that", e.p.spec.Endpoints[0]).
+		e.p.say(finding.Warnf("launch on the node that hosts the store (%s) had ended, before %s failed: its failure may "+
+			"follow from that", e.p.spec.Endpoints[0], what).
 			Named("node.lost").Do("first look at that node: what it printed, and what ended its processes"), "")
 	}
 }

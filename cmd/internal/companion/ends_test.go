@@ -98,7 +98,7 @@ func TestACrashNextToAnotherFailureIsNamed(t *testing.T) {
 		}
 		e.failed.own.Store(int64(tt.own))
 		e.failed.when.Store(time.Now().Add(tt.apart).UnixNano())
-		e.blame()
+		e.blame("this node's command")
 		if !strings.Contains(said, tt.want) || tt.want == "" && said != "" {
 			t.Errorf("%s: %q, want %q", tt.name, said, tt.want)
 		}

@@ -29,6 +29,7 @@ type links struct {
 // link is one interface.
 type link struct {
 	downs int64 // so far
+	part  bool  // of a bond or a VLAN
 	lost  []time.Time
 	next  time.Time     // the next report
 	pause time.Duration // after it
@@ -42,24 +43,24 @@ func (p *companion) newLinks() *links {
 	}
 	for _, a := range append(slices.Clone(p.world.Self.Addrs), p.world.Self.Addr) {
 		if i, there := interfaceOf(a); there {
-			l.add(i.Name)
+			l.add(i.Name, false)
 		}
 	}
 	return l
 }
 
 // add takes in an interface, and those that a bond or a VLAN is made of.
-func (l *links) add(name string) {
+func (l *links) add(name string, part bool) {
 	if l.known[name] != nil {
 		return
 	}
-	k := &link{pause: flapSpan}
+	k := &link{pause: flapSpan, part: part}
 	k.downs, _ = l.downs(name)
 	l.known[name] = k
 	entries, _ := fs.ReadDir(l.net, name)
 	for _, e := range entries {
 		if lower, ok := strings.CutPrefix(e.Name(), "lower_"); ok {
-			l.add(lower)
+			l.add(lower, true)
 		}
 	}
 }
@@ -89,9 +90,13 @@ func (l *links) look(now time.Time) (out []finding.Finding) {
 			continue
 		}
 		k.next, k.pause = now.Add(k.pause), min(2*k.pause, maxFlapPause)
+		breaks := "what the ranks send meanwhile is lost, and sent again after a pause: each collective waits"
+		if k.part {
+			breaks = "a bond has less bandwidth meanwhile, and loses the packets that were on the way"
+		}
 		out = append(out, finding.Warnf("the link of %s went down %d times within a minute (seen at %s)", name, len(k.lost),
 			now.Format("15:04:05")).Named("node.link").
-			Breaking("what the ranks send meanwhile is lost, and sent again after a pause: each collective waits").
+			Breaking("%s", breaks).
 			Do("ethtool -m %s; dmesg -T | grep %[1]s   # on this node\n"+
 				"then change its cable or transceiver, or the port of the switch", name))
 	}

@@ -10,7 +10,7 @@ import (
 	"launch/internal/finding"
 )
 
-// One outage is none of a bad cable; each leg of a bond counts on its own.
+// One outage does not show a bad cable; each leg of a bond counts on its own.
 func TestALinkThatGoesDownAgainAndAgainIsNamed(t *testing.T) {
 	net := fstest.MapFS{"bond0/lower_eth0": {}, "bond0/lower_eth1": {}}
 	set := func(name string, downs int) {
@@ -20,7 +20,7 @@ func TestALinkThatGoesDownAgainAndAgainIsNamed(t *testing.T) {
 		set(name, 7) // before the job
 	}
 	l := &links{net: net, known: map[string]*link{}}
-	l.add("bond0")
+	l.add("bond0", false)
 	now := time.Now()
 	look := func(after time.Duration) []finding.Finding {
 		now = now.Add(after)

@@ -94,7 +94,7 @@ func (p *companion) gone(text, at string) {
 }
 
 // fellOver says that a node was lost after its first rank had ended. Its kernel ends the connections of a process that
-// has ended: one that is still open here shows that packets of it are dropped between, while new calls get through.
+// has ended: one that is still open here is of a process that remains, or packets of it are dropped between.
 func (p *companion) fellOver(end rankEnd, n rendezvous.Partner, at string) finding.Finding {
 	f := finding.Warnf("%s, and launch there has ended, too (seen at %s)"+rankWaits, end, at).Named("node.failed").
 		Do("%s", meaning(end.Status))
@@ -105,9 +105,10 @@ func (p *companion) fellOver(end rankEnd, n rendezvous.Partner, at string) findi
 		return f
 	}
 	return finding.Warnf("%s, and launch there has ended, too (seen at %s); connections of this node's ranks to it are "+
-		"still open, so something between drops or resets their packets, as a firewall does that forgets idle "+
-		"connections: that rank may have ended for it", end, at).Named("node.failed").
-		Do("sysctl net.netfilter.nf_conntrack_tcp_timeout_established; nft list ruleset   # on both nodes, and between")
+		"still open: processes there remain, or something between drops or resets packets, as a firewall does that "+
+		"forgets idle connections, and that rank has ended for it", end, at).Named("node.failed").
+		Do("ps -ef   # on the other node: what remains there?\n" +
+			"sysctl net.netfilter.nf_conntrack_tcp_timeout_established; nft list ruleset   # on both nodes, and between")
 }
 
 // endOn returns how the first of all ranks failed, if it ran on a node; nil: it did not, or it is not known.

@@ -183,7 +183,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 			}
 			p.watcher.memory() // it may be why
 			if p.statusKnown && p.status != 0 {
-				p.explain(func() { p.ends.over(p.status) })
+				p.explain("this node's command", func() { p.ends.over(p.status) })
 			}
 			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
 				return launchEnded // it was the parent of the command
@@ -205,12 +205,12 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 	}
 }
 
-// explain prints what is known of a failure of this node's command, once order has put it among the other nodes'.
-func (p *companion) explain(order func()) {
+// explain prints what is known of a failure here, once order has put it among those of the other nodes.
+func (p *companion) explain(what string, order func()) {
 	p.watcher.storage()
 	if p.ends != nil {
 		order()
-		p.ends.blame()
+		p.ends.blame(what)
 	}
 }
 

@@ -22,6 +22,7 @@ type ranks struct {
 	mu      sync.Mutex
 	known   map[int]string // by PID: the local rank
 	wg      sync.WaitGroup
+	explain sync.Once // torchrun ends the other ranks after the first that fails
 }
 
 // watchRanks reports ranks of this node that have failed while torchrun, which is the command or
@@ -82,8 +83,10 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 		return
 	}
 	if w := r.watcher; w.p.doomed() { // torchrun ends within a second or two, and this process with it
-		w.memory()
-		w.p.explain(func() { w.p.ends.settle(ctx) })
+		r.explain.Do(func() {
+			w.memory()
+			w.p.explain("a rank of this node", func() { w.p.ends.settle(ctx) })
+		})
 	}
 	select {
 	case <-time.After(deadRankAfter):
