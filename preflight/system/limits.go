@@ -102,7 +102,7 @@ func connections(_ context.Context, in preflight.Input) finding.Finding {
 	held, most := in.Node.Tracked[0], in.Node.Tracked[1]
 	switch {
 	case most == 0:
-		return finding.Skipf("this kernel tracks no connections, or does not tell")
+		return finding.Skipf("this kernel tracks no connections, or does not show it")
 	case float64(held) < nearlyFull*float64(most):
 		return finding.Passf("%d of %d entries are used", held, most)
 	}
@@ -121,7 +121,7 @@ const shortMemory = 300
 func idleConnections(_ context.Context, in preflight.Input) finding.Finding {
 	switch after := in.Node.Forgets; {
 	case after == 0:
-		return finding.Skipf("this kernel tracks no connections, or does not tell")
+		return finding.Skipf("this kernel tracks no connections, or does not show it")
 	case after >= shortMemory:
 		return finding.Passf("an idle connection is forgotten after %d s", after)
 	default:
