@@ -59,7 +59,7 @@ func Wrong(from, to netip.Addr, risen Drops) Fault {
 	if _, near := interfaceIn(from, to); near && setting("arp_ignore", i.Name) == ignoresARP {
 		return Fault{fmt.Sprintf("this node answers no ARP request on %s (arp_ignore is %d), so %s does not learn its "+
 			"hardware address", i.Name, ignoresARP, to),
-			fmt.Sprintf("sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf.%s.arp_ignore=0", i.Name)}
+			answerARP(i.Name)}
 	}
 	strict, at := strictSource(from), netip.AddrPortFrom(to, 0)
 	if risen.ReversePath == 0 || strict == "" {
@@ -71,6 +71,12 @@ func Wrong(from, to netip.Addr, risen Drops) Fault {
 	}
 	return Fault{fmt.Sprintf("this node drops what %s sends to %s: its own route to %s leaves by %s, and rp_filter of %s "+
 		"is strict", to, from, to, h.iface, strict), h.show(at) + "\n" + loosen(strict)}
+}
+
+// answerARP returns the command that has an interface answer ARP requests. sysctl takes a "." in a name as "/".
+func answerARP(iface string) string {
+	return "sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf." + strings.ReplaceAll(iface, ".", "/") +
+		".arp_ignore=0"
 }
 
 // ignoresARP is the value of arp_ignore for no answer about any local address (Documentation/networking/ip-sysctl.rst).

@@ -85,3 +85,11 @@ func TestNothingIsWrongWithAHealthyNode(t *testing.T) {
 		t.Errorf("loopback was asked by ARP: %v", who)
 	}
 }
+
+func TestTheCommandForARPNamesAVLAN(t *testing.T) {
+	for iface, want := range map[string]string{"eth0": "conf.eth0.arp", "eth0.100": "conf.eth0/100.arp"} {
+		if got := answerARP(iface); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", iface, got)
+		}
+	}
+}
