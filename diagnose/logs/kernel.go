@@ -87,7 +87,8 @@ var kernelCauses = []cause{
 		from: "Linux drivers/net/ethernet/mellanox/mlx5/core/events.c",
 	}, {
 		id: "log.gpu-ecc", grade: family, words: []string{"amdgpu"},
-		form: re(`amdgpu(?: (?P<pci>[\da-f]{4}:[\da-f:]+\.\d))?.*?(?P<why>GPU reset begin|ring \w+ timeout|` +
+		not: []string{"soft recovered"}, // the kernel on that ring was ended, and the GPU goes on
+		form: re(`amdgpu(?: (?P<pci>[\da-f]{4}:[\da-f:]+\.\d))?.*?(?P<why>GPU reset begin|ring [\w.]+ timeout|` +
 			`[Uu]ncorrectable (?:hardware )?errors?|Fatal error during GPU init|` +
 			`device lost from bus)`),
 		says: "an AMD GPU[ at {pci}] of {where} has stopped or has an error ({why}): a kernel that hangs, the driver, " +
