@@ -1,7 +1,6 @@
 package scene
 
 import (
-	"context"
 	"path"
 	"slices"
 	"strconv"
@@ -26,28 +25,14 @@ func (p *Proc) Retries() bool {
 		slices.Contains([]string{"nanosleep", "clock_nanosleep", "select", "pselect6"}, p.Syscall.Name)
 }
 
-// broken returns which paths of a rank give an error of their file system. ask returns the names of the errors
-// of paths, by path; it may call the file system, so it does so where that may take for ever.
-func broken(ctx context.Context, p *seen, open []File, ask func(context.Context, []string) map[string]string) []Broken {
+// candidates returns the paths of a rank that may give an error of their file system.
+func candidates(p *seen, open []File) []Broken {
 	text, _ := readFile(procPath(p.pid, "mountinfo"))
-	all := named(p, open, mountPoints(string(text)))
-	if len(all) == 0 {
-		return nil
-	}
-	root := procPath(p.pid, "root") // its own mounts
-	paths := make([]string, len(all))
-	for i, b := range all {
-		paths[i] = root + b.Path
-	}
-	errs := ask(ctx, paths)
-	var out []Broken
-	for i, b := range all {
-		if b.Err = errs[paths[i]]; b.Err != "" {
-			out = append(out, b)
-		}
-	}
-	return out
+	return named(p, open, mountPoints(string(text)))
 }
+
+// inRoot returns how this process names a path of another one, in the mounts of that one.
+func (p *Proc) inRoot(path string) string { return procPath(p.PID, "root") + path }
 
 // named returns the paths that a process names in its environment and command line, and files that it had open, on
 // mounts other than the root.

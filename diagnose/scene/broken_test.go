@@ -55,3 +55,28 @@ func TestTakeAsksForThePathsOfARankThatTriesAgain(t *testing.T) {
 		t.Error("this process cannot be read")
 	}
 }
+
+// File systems that do not answer are waited for once, not once for each rank.
+func TestThePathsOfAllRanksAreAskedForAtOnce(t *testing.T) {
+	if mountOf(mountPoints(readLine("/proc/self/mountinfo")), "/dev/shm") == "/" {
+		t.Skip("needs a file system other than the root")
+	}
+	own, other := os.Getpid(), start(t, exec.Command("sleep", "600"))
+	job := []*seen{{pid: own, argv: []string{"a", "/dev/shm/a"}}, {pid: other, argv: []string{"b", "/dev/shm/b"}}}
+	var s Scene
+	for _, p := range job {
+		s.Procs = append(s.Procs, Proc{PID: p.pid, Role: Rank, Syscall: &Syscall{Name: "nanosleep"},
+			Moved: Moved{Switches: 9}})
+	}
+	calls := 0
+	s.ask(t.Context(), job, &moment{}, Options{Broken: func(_ context.Context, paths []string) map[string]string {
+		calls++
+		return map[string]string{procPath(other, "root/dev/shm/b"): "EIO", procPath(own, "root/dev/shm/b"): "ESTALE"}
+	}})
+	if calls != 1 {
+		t.Errorf("%d questions", calls)
+	}
+	if b := s.Procs[1].Broken; len(s.Procs[0].Broken) > 0 || len(b) != 1 || b[0].Path != "/dev/shm/b" || b[0].Err != "EIO" {
+		t.Errorf("%+v", s.Procs)
+	}
+}

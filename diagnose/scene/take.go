@@ -147,8 +147,11 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	s.ask(ctx, job, before, o)
 }
 
-// ask asks for what only the caller can read of the processes.
+// ask asks for what only the caller can read of the processes. It asks for the paths of all ranks at once: file
+// systems that do not answer are waited for once.
 func (s *Scene) ask(ctx context.Context, job []*seen, before *moment, o Options) {
+	var paths []string
+	of := map[*Proc][]Broken{}
 	for i := range s.Procs {
 		p := &s.Procs[i]
 		if o.Freezer != nil && (p.Role == Rank || p.Role == Agent) {
@@ -163,7 +166,21 @@ func (s *Scene) ask(ctx context.Context, job []*seen, before *moment, o Options)
 			open = was.files
 		}
 		if j >= 0 {
-			p.Broken = broken(ctx, job[j], open, o.Broken)
+			of[p] = candidates(job[j], open)
+		}
+		for _, b := range of[p] {
+			paths = append(paths, p.inRoot(b.Path))
+		}
+	}
+	if len(paths) == 0 {
+		return
+	}
+	errs := o.Broken(ctx, paths)
+	for p, named := range of {
+		for _, b := range named {
+			if b.Err = errs[p.inRoot(b.Path)]; b.Err != "" {
+				p.Broken = append(p.Broken, b)
+			}
 		}
 	}
 }
