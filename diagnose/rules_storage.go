@@ -79,7 +79,7 @@ func (v *view) slow(s *seat) (slow bool, rate uint64) {
 	if past == nil {
 		return slow, rate
 	}
-	window := min(v.longest(), past.Over)
+	window := min(v.waited(), past.Over)
 	var read int64
 	for _, a := range past.Acts {
 		if a.Ago < window {
@@ -91,6 +91,14 @@ func (v *view) slow(s *seat) (slow bool, rate uint64) {
 		rate = uint64(float64(read) / window.Seconds())
 	}
 	return slow, rate
+}
+
+// waited returns what longest does, which goes through all sockets, once for all ranks.
+func (v *view) waited() time.Duration {
+	if v.still == nil {
+		v.still = new(v.longest())
+	}
+	return *v.still
 }
 
 // slowly says that a rank waits for a slow file system; "": it does not.

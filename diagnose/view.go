@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"launch/diagnose/scene"
 	"launch/internal/launcher"
@@ -31,6 +32,8 @@ type view struct {
 	byRank map[int]*seat
 	blobs  map[int]*tcpstore.Blob // of the default group, by rank
 	starts []tcpstore.Share       // by their first rank
+
+	still *time.Duration // what longest returned; nil: it was not asked
 }
 
 // node is one host of the job: with a scene, or known from the store alone (scene is nil).
