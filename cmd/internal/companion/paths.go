@@ -19,7 +19,7 @@ import (
 const (
 	// pathBudget bounds the calls of one look, and firstBudget those that only show whether there is an answer.
 	pathBudget, firstBudget = 5 * time.Second, 1500 * time.Millisecond
-	// maxPaths is how many other nodes one look calls, and maxWays to how many it looks for what is wrong here.
+	// maxPaths is how many other nodes one look calls, and maxWays to how many more it looks for what is wrong here.
 	maxPaths, maxWays = 16, 64
 	// pathBulk is a message of many full segments each way, bytes.
 	pathBulk = 64 << 10
@@ -32,16 +32,18 @@ type paths struct {
 	d     *doctor
 	ctx   context.Context
 	calls sync.WaitGroup
-
-	mu    sync.Mutex
 	tried map[netip.Addr]bool // the addresses there
-	made  int
-	found []scene.Path
-	ways  []scene.Way
+	wrong func(from, to netip.Addr, risen fabric.Drops) fabric.Fault
+
+	mu     sync.Mutex
+	judged map[netip.Addr]bool // the addresses there to which it is known what is wrong here
+	made   int
+	found  []scene.Path
+	ways   []scene.Way
 }
 
 func (d *doctor) newPaths(ctx context.Context) *paths {
-	return &paths{d: d, ctx: ctx, tried: map[netip.Addr]bool{}}
+	return &paths{d: d, ctx: ctx, tried: map[netip.Addr]bool{}, wrong: fabric.Wrong, judged: map[netip.Addr]bool{}}
 }
 
 // try begins the calls that sockets give reason for, each address once.
@@ -99,11 +101,12 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	if found.Outcome == scene.Unreachable {
 		risen = fabric.ReadDrops(fabric.Live().Proc).Since(before)
 	}
-	wrong := fabric.Wrong(from, to, risen)
+	wrong := p.wrong(from, to, risen)
 	way.Wrong, way.Fix = wrong.Why, wrong.Do
 	asked.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.judged[to] = true
 	p.ways = append(p.ways, way)
 	if known {
 		p.found = append(p.found, found)
@@ -111,20 +114,30 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 }
 
 // wait returns what the calls have found, once all have ended, and what this node shows itself of the ways to nodes to
-// which sockets are connected: another node may be stuck that sends to this one.
+// which sockets are connected: another node may be stuck that sends to this one. The stuck ones are first.
 func (p *paths) wait(sockets []scene.Socket) ([]scene.Path, []scene.Way) {
 	p.calls.Wait()
-	for _, k := range sockets {
+	more := 0
+	for _, k := range stuckFirst(sockets) {
 		from, to := k.Local.Addr().Unmap(), k.Remote.Addr().Unmap()
-		if k.State != "established" || to.IsLoopback() || from == to || p.tried[to] || len(p.ways) >= maxWays {
+		if k.State != "established" || to.IsLoopback() || from == to || p.judged[to] {
 			continue
 		}
-		p.tried[to] = true
-		if f := fabric.Wrong(from, to, fabric.Drops{}); f.Why != "" {
+		if more == maxWays || p.ctx.Err() != nil {
+			break
+		}
+		more++
+		p.judged[to] = true
+		if f := p.wrong(from, to, fabric.Drops{}); f.Why != "" {
 			p.ways = append(p.ways, scene.Way{To: to, Wrong: f.Why, Fix: f.Do})
 		}
 	}
 	return p.found, p.ways
+}
+
+func stuckFirst(sockets []scene.Socket) []scene.Socket {
+	stuck := slices.DeleteFunc(slices.Clone(sockets), func(k scene.Socket) bool { return !k.Stuck() })
+	return append(stuck, slices.DeleteFunc(slices.Clone(sockets), scene.Socket.Stuck)...)
 }
 
 // tryPath calls a node at one of its addresses. It returns false where the call says nothing of the path.
