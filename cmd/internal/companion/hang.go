@@ -43,7 +43,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 			return
 		}
 		now := d.spent()
-		d.pasts.saw(d.family(), now.at)
+		d.pasts.saw(now.family, now.at)
 		w.saw(last, now)
 		last = now
 		since, due := w.due(now.at)
@@ -97,12 +97,13 @@ type effort struct {
 	read   uint64  // bytes, by read(2) and from disks
 	faults uint    // of pages
 	pids   int     // a sum that changes when a process starts or ends
+	family []int   // the processes
 }
 
 // spent sums the counters of the command and of all below it.
 func (d *doctor) spent() effort {
-	e := effort{at: time.Now()}
-	for _, pid := range d.family() {
+	e := effort{at: time.Now(), family: d.family()}
+	for _, pid := range e.family {
 		p, err := procfs.NewProc(pid)
 		if err != nil {
 			continue

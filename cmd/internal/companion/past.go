@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -34,11 +35,11 @@ func (p *pasts) saw(pids []int, now time.Time) {
 	if p.of == nil {
 		p.of = map[int]*past{}
 	}
-	for pid := range p.of {
-		if !slices.Contains(pids, pid) {
-			delete(p.of, pid)
-		}
+	there := make(map[int]bool, len(pids))
+	for _, pid := range pids {
+		there[pid] = true
 	}
+	maps.DeleteFunc(p.of, func(pid int, _ *past) bool { return !there[pid] })
 	for _, pid := range pids {
 		if read, wakes, ok := scene.MainThread(pid); ok {
 			p.add(pid, now, read, wakes)
