@@ -56,11 +56,9 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 	var relayed atomic.Int32
 	for _, n := range nodes {
 		wg.Go(func() {
-			s, err := d.ask(ctx, n)
-			if noPath(err) && relayed.Add(1) <= maxPassed {
-				if passed, ok := d.through(ctx, n); ok {
-					s, err = passed, nil
-				}
+			s, err := d.askAt(ctx, n, n.Addr)
+			if err != nil {
+				s, err = d.further(ctx, n, err, noPath(err) && relayed.Add(1) <= maxPassed)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -88,11 +86,45 @@ func (d *doctor) consult(ctx context.Context) (out []scene.Scene) {
 	return out
 }
 
-// ask asks one node.
+// further asks a node whose first address gave an error, at its other ones. Each that does not answer takes as long as
+// the first one, so with relay third nodes are asked meanwhile. What they pass on counts where no address answers.
+func (d *doctor) further(ctx context.Context, n rendezvous.Partner, err error, relay bool) (scene.Scene, error) {
+	passed := make(chan *scene.Scene, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(passed)
+		if !relay {
+			return
+		}
+		if s, ok := d.through(ctx, n); ok {
+			passed <- &s
+		}
+	}()
+	var s scene.Scene
+	if len(n.Addrs) > 0 {
+		s, err = d.askAt(ctx, n, n.Addrs...)
+	}
+	if noPath(err) || err != nil && ctx.Err() != nil {
+		if s := <-passed; s != nil {
+			return *s, nil
+		}
+	}
+	return s, err
+}
+
+// ask asks one node, at its addresses in turn.
 func (d *doctor) ask(ctx context.Context, n rendezvous.Partner) (scene.Scene, error) {
+	return d.askAt(ctx, n, append([]netip.Addr{n.Addr}, n.Addrs...)...)
+}
+
+func (d *doctor) askAt(ctx context.Context, n rendezvous.Partner, addrs ...netip.Addr) (scene.Scene, error) {
 	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
 	var err error
-	for _, a := range append([]netip.Addr{n.Addr}, n.Addrs...) {
+	for _, a := range addrs {
+		if err != nil && ctx.Err() != nil {
+			break
+		}
 		var shown []byte
 		if shown, err = sidechannel.Look(ctx, netip.AddrPortFrom(a, uint16(n.Peer)), keys, n.ID); err == nil {
 			s, err := unpack(shown)

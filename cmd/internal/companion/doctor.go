@@ -135,6 +135,8 @@ func (d *doctor) shown(ctx context.Context, caller netip.Addr, rank int) []byte 
 	if rank == sidechannel.Own {
 		return pack(d.look(ctx))
 	}
+	ctx, cancel := context.WithTimeout(ctx, passBudget) // who asks waits no longer
+	defer cancel()
 	for _, n := range d.others(ctx) {
 		if n.Rank == rank && n.Addr.IsValid() {
 			if s, err := d.ask(ctx, n); err == nil {

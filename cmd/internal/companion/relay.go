@@ -17,8 +17,9 @@ const (
 	maxRelays = 2
 	// maxPassed is how many such nodes one look asks for.
 	maxPassed = 4
-	// passBudget bounds such a question next to a look at this node: the other node looks at itself, 5 s where calls of
-	// its own get no answer, and the third one waits 4 s for a node that is dead.
+	// passBudget bounds such a question next to a look at this node, and how long the third node tries to answer one: the
+	// other node looks at itself, for 5 s where calls of its own get no answer, and of a node that is dead the third one
+	// waits 4 s for each address. A question to all nodes has as long after the 4 s of a node's first address.
 	passBudget = 8 * time.Second
 )
 
