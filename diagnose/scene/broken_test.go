@@ -76,7 +76,8 @@ func TestThePathsOfAllRanksAreAskedForAtOnce(t *testing.T) {
 	if calls != 1 {
 		t.Errorf("%d questions", calls)
 	}
-	if b := s.Procs[1].Broken; len(s.Procs[0].Broken) > 0 || len(b) != 1 || b[0].Path != "/dev/shm/b" || b[0].Err != "EIO" {
+	b := s.Procs[1].Broken
+	if len(s.Procs[0].Broken) > 0 || len(b) != 1 || b[0].Path != "/dev/shm/b" || b[0].Err != "EIO" {
 		t.Errorf("%+v", s.Procs)
 	}
 }
