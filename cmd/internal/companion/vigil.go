@@ -119,7 +119,9 @@ func (w *vigil) judgeEarly(f found, hangs bool) bool {
 }
 
 // ofStacks reports whether the stacks of several ranks show a cause: they are of different moments.
-func ofStacks(cause string) bool { return cause == "collective.mismatch" || cause == "collective.crossed" }
+func ofStacks(cause string) bool {
+	return cause == "collective.mismatch" || cause == "collective.crossed"
+}
 
 // held reports whether a job certainly waits for what no rank of it will do.
 func held(v verdict.Verdict) bool {
