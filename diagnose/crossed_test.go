@@ -20,12 +20,10 @@ func TestRanksThatWaitForEachOtherInRecv(t *testing.T) {
 		s := envScene()
 		s.Procs = nil
 		for i, call := range calls {
-			p := waitingRank(10+i, strconv.Itoa(i))
-			p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
-			p.Threads = append(p.Threads, scene.Thread{Name: "pt_gloo_runloop", State: "S", Count: 1})
-			if call != "" {
-				p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{
-					"wrapper (torch/distributed/c10d_logger.py:83)", call + c10d, "<module> (train.py:10)"}}}
+			p := trainingRank(10+i, strconv.Itoa(i), "wrapper (torch/distributed/c10d_logger.py:83)", call+c10d,
+				"<module> (train.py:10)")
+			if call == "" {
+				p.Stacks = nil
 			}
 			s.Procs = append(s.Procs, p)
 			s.Sockets = append(s.Sockets, scene.Socket{PID: 10 + i, State: "established",
@@ -48,7 +46,7 @@ func TestRanksThatWaitForEachOtherInRecv(t *testing.T) {
 	p.Threads = append(p.Threads, scene.Thread{Name: "pt_nccl_watchdg", State: "S", Count: 1})
 	for name, tt := range map[string]struct {
 		scene scene.Scene
-		says  string // "": another cause, or none
+		says  string // "": another cause, or no cause
 	}{
 		"all receive":      {ring("recv", "recv", "recv"), "all ranks wait to receive (dist.recv), and no rank sends; no"},
 		"one sends":        {ring("send", "recv", "recv"), "ranks 1-2 in dist.recv, rank 0 in dist.send"},

@@ -17,14 +17,10 @@ func TestDifferentCallsAreNoMismatchWhileARankWorks(t *testing.T) {
 		s := envScene()
 		s.Procs = nil
 		for i, call := range calls {
-			p := waitingRank(10+i, strconv.Itoa(i))
-			p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
-			p.Threads = append(p.Threads, scene.Thread{Name: "pt_gloo_runloop", State: "S", Count: 1})
-			frame := call + c10d
+			p := trainingRank(10+i, strconv.Itoa(i), call+c10d, "<module> (train.py:10)")
 			if call == "" {
-				frame, p.Moved.CPU = "evaluate (train.py:4)", computes
+				p.Stacks[0].Frames[0], p.Moved.CPU = "evaluate (train.py:4)", computes
 			}
-			p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{frame, "<module> (train.py:10)"}}}
 			s.Procs = append(s.Procs, p)
 		}
 		return s

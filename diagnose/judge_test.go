@@ -46,6 +46,18 @@ func waitingRank(pid int, rank string) scene.Proc {
 			"MASTER_PORT": "29500"}}
 }
 
+// trainingRank is one after init_process_group, whose main thread sleeps with these frames; without any, no stack is
+// known.
+func trainingRank(pid int, rank string, frames ...string) scene.Proc {
+	p := waitingRank(pid, rank)
+	p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
+	p.Threads = append(p.Threads, scene.Thread{Name: "pt_gloo_runloop", Wchan: "futex_do_wait", State: "S", Count: 1})
+	if len(frames) > 0 {
+		p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: frames}}
+	}
+	return p
+}
+
 // envScene is a host with ranks 0 and 1 of 3, of which both have published their address.
 func envScene() scene.Scene {
 	at := netip.MustParseAddrPort("10.0.0.1:29500")

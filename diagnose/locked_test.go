@@ -114,10 +114,7 @@ func TestAThreadThatDoesItsWorkMayStillEnd(t *testing.T) {
 		s := envScene()
 		s.Procs = nil
 		for i, main := range []string{tt.other, shutdown} {
-			p := waitingRank(12+i, strconv.Itoa(1+i))
-			p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
-			p.Threads = append(p.Threads, scene.Thread{Name: "pt_gloo_runloop", Wchan: "futex_do_wait", State: "S", Count: 1})
-			p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{main, "<module> (train.py:9)"}}}
+			p := trainingRank(12+i, strconv.Itoa(1+i), main, "<module> (train.py:9)")
 			if main == shutdown && i == 1 {
 				p.Stacks = append(p.Stacks, scene.Stack{Thread: "writer", From: "py-spy", Frames: []string{tt.thread}})
 			}
