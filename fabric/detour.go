@@ -254,10 +254,4 @@ func tableName(n int) string {
 }
 
 // loosen returns the command that has interfaces take packets whatever the way back.
-func loosen(ifaces ...string) string {
-	text := "sysctl -w net.ipv4.conf.all.rp_filter=2"
-	for _, i := range ifaces {
-		text += " net.ipv4.conf." + strings.ReplaceAll(i, ".", "/") + ".rp_filter=2"
-	}
-	return text
-}
+func loosen(ifaces ...string) string { return setConf("rp_filter", 2, ifaces...) }

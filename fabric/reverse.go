@@ -6,10 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -18,25 +15,20 @@ import (
 // strictInterfaces returns the interfaces that take an IPv4 packet only where the way back to its sender leaves by
 // them: the larger value of rp_filter, of all and of the interface, is 1 (Documentation/networking/ip-sysctl.rst).
 func strictInterfaces(proc fs.FS) (out []string) {
-	const conf = "sys/net/ipv4/conf"
-	value := func(name string) int {
-		text, _ := fs.ReadFile(proc, path.Join(conf, name, "rp_filter"))
-		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		return n
-	}
-	all := value("all")
-	entries, _ := fs.ReadDir(proc, conf)
+	entries, _ := fs.ReadDir(proc, confDir)
 	for _, e := range entries {
-		if n := e.Name(); n != "all" && n != "default" && n != "lo" && max(all, value(n)) == 1 {
+		if n := e.Name(); n != "all" && n != "default" && n != "lo" && isStrict(proc, n) {
 			out = append(out, n)
 		}
 	}
 	return out
 }
 
+func isStrict(proc fs.FS, iface string) bool { return confOf(proc, "rp_filter", iface) == 1 }
+
 // strictSource returns the interface that has an address, if it takes packets only from its own way; "": it takes all.
 func strictSource(a netip.Addr) string {
-	if i := carrier(a); a.Unmap().Is4() && slices.Contains(strictInterfaces(os.DirFS("/proc")), i) {
+	if i := carrier(a); a.Unmap().Is4() && i != "" && i != "lo" && isStrict(os.DirFS("/proc"), i) {
 		return i
 	}
 	return ""

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -56,10 +55,9 @@ func Wrong(from, to netip.Addr, risen Drops) Fault {
 	if !ok || !from.Is4() {
 		return Fault{}
 	}
-	if _, near := interfaceIn(from, to); near && setting("arp_ignore", i.Name) == ignoresARP {
+	if _, near := interfaceIn(from, to); near && confOf(os.DirFS("/proc"), "arp_ignore", i.Name) == ignoresARP {
 		return Fault{fmt.Sprintf("this node answers no ARP request on %s (arp_ignore is %d), so %s does not learn its "+
-			"hardware address", i.Name, ignoresARP, to),
-			answerARP(i.Name)}
+			"hardware address", i.Name, ignoresARP, to), setConf("arp_ignore", 0, i.Name)}
 	}
 	strict, at := strictSource(from), netip.AddrPortFrom(to, 0)
 	if risen.ReversePath == 0 || strict == "" {
@@ -73,25 +71,8 @@ func Wrong(from, to netip.Addr, risen Drops) Fault {
 		"is strict", to, from, to, h.iface, strict), h.show(at) + "\n" + loosen(strict)}
 }
 
-// answerARP returns the command that has an interface answer ARP requests. sysctl takes a "." in a name as "/".
-func answerARP(iface string) string {
-	return "sysctl -w net.ipv4.conf.all.arp_ignore=0 net.ipv4.conf." + strings.ReplaceAll(iface, ".", "/") +
-		".arp_ignore=0"
-}
-
 // ignoresARP is the value of arp_ignore for no answer about any local address (Documentation/networking/ip-sysctl.rst).
 const ignoresARP = 8
-
-// setting returns a setting of IPv4 of an interface, of which the greater one of it and of "all" counts.
-func setting(name, iface string) int {
-	return max(readSetting(name, "all"), readSetting(name, iface))
-}
-
-func readSetting(name, iface string) int {
-	text, _ := os.ReadFile(path.Join("/proc/sys/net/ipv4/conf", iface, name))
-	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-	return n
-}
 
 // interfaceWith returns the interface that has an address.
 func interfaceWith(own netip.Addr) (net.Interface, bool) {
@@ -103,7 +84,7 @@ func interfaceWith(own netip.Addr) (net.Interface, bool) {
 	return *i, true
 }
 
-// interfaceIn returns the interface that has an address, where another one is in a network of it.
+// interfaceIn returns the interface that has an address, where another one is in a network of this interface.
 func interfaceIn(own, other netip.Addr) (net.Interface, bool) {
 	i, ok := interfaceWith(own)
 	if !ok || i.Flags&net.FlagLoopback != 0 {
@@ -175,8 +156,8 @@ func sealed(from, to netip.Addr) string {
 	return ipsecDrops(policies, states, from, to)
 }
 
-// ipsecDrops judges by the policy that applies: that of the least priority value (ip-xfrm(8)). A state without an SPI
-// is one that IPsec still asks for.
+// ipsecDrops judges by the policy that applies, the one with the least priority value (ip-xfrm(8)). A state without an
+// SPI is one that IPsec still asks for.
 func ipsecDrops(policies []netlink.XfrmPolicy, states []netlink.XfrmState, from, to netip.Addr) string {
 	in := func(n *net.IPNet, a netip.Addr) bool { return n == nil || n.Contains(a.AsSlice()) }
 	policies = slices.DeleteFunc(slices.Clone(policies), func(p netlink.XfrmPolicy) bool {

@@ -88,7 +88,7 @@ func TestNothingIsWrongWithAHealthyNode(t *testing.T) {
 
 func TestTheCommandForARPNamesAVLAN(t *testing.T) {
 	for iface, want := range map[string]string{"eth0": "conf.eth0.arp", "eth0.100": "conf.eth0/100.arp"} {
-		if got := answerARP(iface); !strings.Contains(got, want) {
+		if got := setConf("arp_ignore", 0, iface); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", iface, got)
 		}
 	}
