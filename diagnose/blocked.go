@@ -99,7 +99,7 @@ func (v *view) doing(s *seat) string {
 		parts = append(parts, finding.Size(uint64(m.Read))+" read")
 	}
 	if m.Children {
-		parts = append(parts, "child processes come and go")
+		parts = append(parts, "child processes start and end")
 	}
 	if len(parts) == 0 {
 		return ""

@@ -236,7 +236,7 @@ func hasFrame(s *scene.Stack, name string) bool {
 // makers are the functions of torch.distributed that make groups: all ranks call them.
 var makers = []string{"init_device_mesh", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group"}
 
-// makerOf returns the maker of groups that a stack is in, as the script called it; "": it is in none.
+// makerOf returns the maker of groups that a stack is in, as the script called it; "": it is not in one.
 func makerOf(s *scene.Stack) (out string) {
 	for _, f := range s.Frames {
 		name, where, _ := strings.Cut(f, " (")

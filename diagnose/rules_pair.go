@@ -17,7 +17,7 @@ type pair struct {
 	where     string
 	local     netip.Addr // of the near end
 	remote    netip.Addr
-	third     string // a node that reaches both; "": none is known
+	third     string // a node that reaches both; "": no such node is known
 }
 
 // wrong returns what one end of a path shows itself that is wrong with it; nil: nothing.
@@ -50,7 +50,7 @@ func (p pair) showsItself() (claim, bool) {
 }
 
 // thirdOf returns a node that has just exchanged messages with both ends of a path, at the addresses of that path: a
-// node may have several networks. It returns "" where none is known.
+// node may have several networks. It returns "" where no such node is known.
 func (v *view) thirdOf(p pair) string {
 	if p.near == nil || p.far == nil || p.near.scene == nil || p.far.scene == nil {
 		return ""

@@ -75,7 +75,7 @@ func halted(p *scene.Proc, n *node) (is, do string) {
 }
 
 // frozen reports whether the freezer of a control group holds a process: its files say so, or all its threads are in
-// state D and none has run, the main one where a thread that runs sleeps in another state.
+// state D and have not run, the main one where a thread that runs sleeps in another state.
 func frozen(p *scene.Proc) bool {
 	if p.Frozen {
 		return true

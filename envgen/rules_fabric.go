@@ -72,7 +72,7 @@ func atLeast(n int) func(*view, string) bool {
 
 // strays reports whether the only devices that NCCL's IB module would take are not a fabric, only manage or accelerate
 // another network, have no address, or their interfaces are in another network namespace: there a queue pair gets
-// ENODEV (NVIDIA/nccl#925). A card that libibverbs does not list here is none of them: the job's own libraries may list
+// ENODEV (NVIDIA/nccl#925). A card that libibverbs does not list here does not count: the job's own libraries may list
 // it.
 func (v *view) strays() bool {
 	bare := func(p hcaPort) bool {

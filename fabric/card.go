@@ -52,7 +52,7 @@ func gpuVendor(p PCI) string {
 
 // WithoutDriver returns the NVIDIA GPUs on the bus that neither NVIDIA's driver nor a guest has: no driver is bound to
 // them, or the kernel's own, which knows no CUDA. Where GPUs of other models have NVIDIA's driver, these are not
-// returned, since each release of it leaves out some old models.
+// returned, since each of its releases leaves out some old models.
 func (n Node) WithoutDriver() (out []PCI) {
 	served := map[string]bool{} // models
 	for _, p := range n.PCI {

@@ -10,7 +10,7 @@ import (
 
 // Freezer returns the file below /sys of the control group whose freezer holds a process of this machine, as
 // "fs/cgroup/job/cgroup.freeze". If frozen is false, its group is not frozen, or not visible here, as in a
-// container: then file is that of its own group.
+// container: then file is of its own group.
 func Freezer(pid int) (file string, frozen bool) {
 	r := Live()
 	return freezer(r.Proc, r.Sys, strconv.Itoa(pid))

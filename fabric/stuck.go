@@ -121,7 +121,7 @@ func callable(dst netip.Addr) Fault {
 	return Fault{}
 }
 
-// noARP reports whether an interface of Ethernet has no address resolution. Some kinds have none by design.
+// noARP reports whether an interface of Ethernet has no address resolution. Some kinds do not need it.
 func noARP(name string) bool {
 	l, err := netlink.LinkByName(name)
 	without := []string{"dummy", "ipvlan", "netkit", "vrf"}

@@ -95,7 +95,7 @@ type Input struct {
 	Dial    func(ctx context.Context, network, addr string) (net.Conn, error) // connects to the store's endpoints
 	// DialFrom connects from one of this node's addresses; nil: it opens no connection.
 	DialFrom func(ctx context.Context, from netip.Addr, addr string) (net.Conn, error)
-	// Stuck returns why this node can send to none of some addresses (fabric.Stuck).
+	// Stuck returns why this node cannot send to any of some addresses (fabric.Stuck).
 	Stuck func(dsts []netip.Addr) fabric.Fault
 	// Neighbour returns whether a machine answers for an address (fabric.Neighbour).
 	Neighbour func(dst netip.Addr) fabric.Presence

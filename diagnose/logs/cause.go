@@ -41,7 +41,7 @@ type cause struct {
 	grade   grade
 	words   []string                     // one of them is in the line
 	form    form                         // and this matches; its groups are for says
-	not     []string                     // none of these is in the line
+	not     []string                     // the line has not one of these
 	with    string                       // a fact that the log has shown before; {fact} is its value where it has one only
 	but     string                       // a fact that it does not show, before or after
 	test    func(map[string]string) bool // and these values of the form

@@ -75,7 +75,7 @@ var coordinationCauses = []cause{
 		id: "log.gang", grade: open, with: "gang.preempted", words: []string{"oscheduled sibling ", "COSCHED_FAILED",
 			"Socket closed\", grpc_status"},
 		says: "{who} was ended, or lost its connection, after another task of its gang ended; the scheduler has preempted " +
-			"tasks of it[ ({fact} times)]",
+			"tasks there[ ({fact} times)]",
 		need: gangNeed, from: "iris, gRPC",
 	}, {
 		id: "log.gang", grade: cascade, words: []string{"oscheduled sibling ", "COSCHED_FAILED"},

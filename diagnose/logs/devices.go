@@ -78,7 +78,7 @@ var deviceCauses = []cause{
 			`[Nn]o such (?:file|device)[\w ]*)`),
 		not:  probes,
 		says: "{who} cannot open {dev} ({why}): the container does not have it, or the user has no right to it",
-		do: "start the container with --device=/dev/infiniband (all of it: uverbs* and rdma_cm), in Kubernetes with the " +
+		do: "start the container with --device=/dev/infiniband (with uverbs* and rdma_cm), in Kubernetes with the " +
 			"rdma " +
 			"resource; outside of one the files are to be open for all (udev, rdma-core): ls -l {dev}",
 		need: rdmaNeed, from: "linux-rdma/rdma-core",

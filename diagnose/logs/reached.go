@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// nearCall is how many lines are between a line of ssh and what a launcher makes of it.
+// nearCall is how many lines are between a line of ssh and what a launcher concludes from it.
 const nearCall = 40
 
 // call is a line by which ssh did not reach a host.
@@ -21,7 +21,7 @@ type call struct {
 	host  string // "": no line has named it
 	file  int
 	order int64
-	other bool // it is no line of ssh, so what ssh reaches says nothing of it
+	other bool // it is no line of ssh, so what ssh reaches does not matter
 
 	where, text string
 	time        time.Time
@@ -222,7 +222,7 @@ func (f *follower) unreached(host string) bool {
 	return false
 }
 
-// differ says whether two hosts are not the same; a name may be that of an address.
+// differ says whether two hosts are not the same; a name and an address may be of one host.
 func differ(a, b string) bool {
 	if a == "" || b == "" || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".") {
 		return false

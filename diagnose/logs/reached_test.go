@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestHostsThatSSHReachesInAnotherLog: the order of two logs is not that of their lines.
+// TestHostsThatSSHReachesInAnotherLog: the order of two logs is not the order of their lines.
 func TestHostsThatSSHReachesInAnotherLog(t *testing.T) {
 	dir := t.TempDir()
 	var files []string
@@ -26,7 +26,7 @@ func TestHostsThatSSHReachesInAnotherLog(t *testing.T) {
 	}
 }
 
-// TestVeryManyHosts: where not all lines of ssh can be held, none is taken for reached.
+// TestVeryManyHosts: where not all lines of ssh can be held, no host is taken for reached.
 func TestVeryManyHosts(t *testing.T) {
 	const refused = "ssh: connect to host red-1 port 22: Connection refused\n"
 	const added = "Warning: Permanently added 'red-1' (ED25519) to the list of known hosts.\n"

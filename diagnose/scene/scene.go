@@ -118,7 +118,7 @@ type Proc struct {
 	// Tracer is the process that traces this one; 0: none.
 	Tracer int `json:"tracer,omitempty"`
 	// Frozen is true if the freezer of a control group holds it, whose file below /sys Freezer is, as
-	// fs/cgroup/job/cgroup.freeze. Else Freezer is that of its own group, which may be frozen and not visible.
+	// fs/cgroup/job/cgroup.freeze. Else Freezer is of its own group, which may be frozen and not visible.
 	Frozen  bool     `json:"frozen,omitempty"`
 	Freezer string   `json:"freezer,omitempty"`
 	Wchan   string   `json:"wchan,omitempty"`   // of the main thread; empty: not readable

@@ -31,8 +31,8 @@ type Options struct {
 	// Processor returns the processor time that the control group of a process has had, and for how long a quota has
 	// held it; nil: not known.
 	Processor func(pid int) (used, held time.Duration)
-	// Freezer returns the file below /sys of the control group whose freezer holds a process; if frozen is false, that of
-	// its own group, which is not frozen or not visible. Nil: not known.
+	// Freezer returns the file below /sys of the control group whose freezer holds a process; if frozen is false, the
+	// file of its own group, which is not frozen or not visible. Nil: not known.
 	Freezer func(pid int) (file string, frozen bool)
 	// Broken returns the names of the errors that file systems give for paths, by path; nil: they are not asked.
 	Broken func(ctx context.Context, paths []string) map[string]string

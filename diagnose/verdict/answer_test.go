@@ -36,7 +36,7 @@ func TestOnlyACertainHangEndsAJob(t *testing.T) {
 		{Hung, "rank.failed", Likely, false},
 		{Hung, "rank.lock", Possible, false},
 		{Hung, "rank.traced", Certain, false}, // somebody looks at it
-		{Hung, "rank.left", Certain, false},   // somebody may type
+		{Hung, "rank.left", Certain, false},   // a person may type
 		{Open, "rank.before-init", Certain, false},
 		{Slow, "rank.working", Certain, false},
 		{Running, "rank.stopped", Certain, false},

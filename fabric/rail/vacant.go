@@ -152,7 +152,7 @@ func (v *view) dark(d decision, used []candidate) (out []string) {
 }
 
 // Unserved returns the number of an InfiniBand port whose cable is up and that no subnet manager has configured (IBTA
-// state 2, INIT; 5 is LinkUp), or 0. An HCA with an active port has none.
+// state 2, INIT; 5 is LinkUp), or 0. An HCA with an active port has no such port.
 func Unserved(h fabric.HCA) int {
 	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
 		return 0

@@ -105,7 +105,7 @@ func barred(err error) string {
 	return ""
 }
 
-// passed returns the folder because of which an earlier program in PATH does not count; "": none does not.
+// passed returns the folder because of which an earlier program in PATH does not count; "": all count.
 func passed(in preflight.Input, name string) string {
 	if in.PassedOver == nil {
 		return ""

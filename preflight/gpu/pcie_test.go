@@ -9,7 +9,7 @@ import (
 	"launch/preflight/checktest"
 )
 
-// The width of a link counts, not its generation: that of an idle GPU is 1.
+// The width of a link counts, not its generation, which is 1 on an idle GPU.
 func TestLanesOfGPUs(t *testing.T) {
 	node := func(slot int, lanes ...int) preflight.Input {
 		return checktest.HGX(func(in *preflight.Input) {

@@ -58,7 +58,7 @@ func TestTheSourceAddressThatAStoreAnswersIsNamed(t *testing.T) {
 	}
 }
 
-// A store that is silent: what this node itself shows of the way there comes first, then whether a machine is there.
+// A store that is silent: first what this node shows of the way there, then whether a machine is there.
 func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 	odd := fabric.Detour{Fault: fabric.Fault{Why: "this node sends packets to a router", Do: "ip rule"}}
 	down, none := fabric.Fault{Why: "eth0 is down", Do: "ip link set eth0 up"}, fabric.Fault{}

@@ -138,7 +138,7 @@ func sameGUID(n fabric.Node) []finding.Finding {
 		out = append(out, finding.Warnf("%s and %s are two cards with one GUID (%s)", a.Name, b.Name, guid).
 			See("/sys/class/infiniband/"+a.Name+"/node_guid", "%s, %s", guid, a.PCI).
 			See("/sys/class/infiniband/"+b.Name+"/node_guid", "%s, %s", guid, b.PCI).
-			Breaking("the subnet manager takes them for one: it changes the paths of one when the other comes up, and "+
+			Breaking("the subnet manager takes them for one: it changes the paths of one when the other starts, and "+
 				"connections time out").
 			Do("flint -d %s query; flint -d %s query   # and compare with the labels of the cards\n"+
 				"burn the firmware of the wrong one again, with its own GUID, then restart the subnet manager", a.PCI, b.PCI))

@@ -117,7 +117,7 @@ func iWARP(in preflight.Input, gpus int) (finding.Finding, bool) {
 	return f.Breaking(overTCP).Do(able[driver]+"\nif the job is for TCP: NCCL_NET=Socket", list[0].PCI), true
 }
 
-// waiting returns the interfaces of one driver that could be rails by RDMA and are none, where no rail but the way out
+// waiting returns the interfaces of one driver that could be rails by RDMA and are not, where no rail but the way out
 // uses RDMA. They count from 100 Gb/s on and with an address, if each is below a GPU's switch or there are several:
 // slower ones are often used without RDMA.
 func waiting(in preflight.Input, gpus int, could func(fabric.PCI) bool) (driver string, list []fabric.Interface) {

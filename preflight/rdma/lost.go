@@ -26,7 +26,7 @@ func refused(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 		p.RDMAModule() != "" {
 		what = fmt.Sprintf("shows no RDMA device, although its driver (%s) is bound and its interface (%s) is up", p.Driver,
 			in.Node.Interfaces[i].Name)
-		fix = "dmesg | grep -e " + p.RDMAModule() + " -e %[1]s   # shows why it has none\n" +
+		fix = "dmesg | grep -e " + p.RDMAModule() + " -e %[1]s   # shows why there is no RDMA device\n" +
 			"devlink dev param show pci/%[1]s   # is RDMA switched off? (enable_rdma, enable_roce)\n" +
 			"devlink dev reload pci/%[1]s   # between jobs, starts the card again"
 	} else if p.Driver != "" {

@@ -33,7 +33,7 @@ func TestANodeIsAskedAtItsFurtherAddressesAndThroughOthers(t *testing.T) {
 		third.Rank = 3
 		far.Addr, far.Addrs = tt.first, tt.others
 		if tt.via {
-			far.ID = "far" // which is not that of the third node
+			far.ID = "far" // the third node asks for another one
 		} else {
 			third.Addr = refuses
 		}

@@ -26,8 +26,8 @@ const failedRound, crashedRound, leftRound = "failed", "crashed", "left"
 // lastSay is how long the companion may wait at a command's end until it knows which rank ended first.
 const lastSay = 300 * time.Millisecond
 
-// crashSpan is how much later the end of a rank that aborts is seen than what the others see of it: the kernel writes
-// its core first.
+// crashSpan is how much later the end of a rank that aborts is seen here than on the other nodes: the kernel writes its
+// core first.
 const crashSpan = 3 * time.Second
 
 // relatedEnds is the longest time after which another rank may end for the same reason: NCCL's watchdog waits for 10

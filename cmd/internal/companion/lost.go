@@ -94,7 +94,7 @@ func (p *companion) gone(text, at string) {
 }
 
 // fellOver says that a node was lost after its first rank had ended. Its kernel ends the connections of a process that
-// has ended: one that is still open here is of a process that remains, or packets of it are dropped between.
+// has ended: where one is still open here, a process there remains, or its packets are dropped on the way.
 func (p *companion) fellOver(end rankEnd, n rendezvous.Partner, at string) finding.Finding {
 	f := finding.Warnf("%s, and launch there has ended, too (seen at %s)"+rankWaits, end, at).Named("node.failed").
 		Do("%s", meaning(end.Status))

@@ -47,7 +47,7 @@ func (p *pasts) saw(pids []int, now time.Time) {
 	}
 }
 
-// add takes in one process. A PID whose counts are smaller is that of another one.
+// add takes in one process. Where the counts of a PID are smaller, it is another process.
 func (p *pasts) add(pid int, now time.Time, read, wakes int64) {
 	was := p.of[pid]
 	if was == nil || read < was.read || wakes < was.wakes {
