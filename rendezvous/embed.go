@@ -42,6 +42,7 @@ type Server struct {
 	listen []net.Listener
 	gate   *gate
 	stop   context.CancelFunc // ends the ledger
+	order  string             // of the store; see Standing
 	dir    string
 	lock   *os.File
 	once   sync.Once
@@ -116,6 +117,7 @@ func serve(ctx context.Context, job string, listen []netip.AddrPort, keys *TLS, 
 	}
 	s.gate = &gate{kv: v3rpc.NewQuotaKVServer(etcd), leases: v3rpc.NewQuotaLeaseServer(etcd),
 		watches: v3rpc.NewWatchServer(etcd), job: job, own: protocol.KeysOf(job), known: keys != nil, book: newLedger()}
+	s.order = orderOf(listen)
 	if err := s.sign(ctx, job); err != nil {
 		return s, fmt.Errorf("sign the store: %w", err)
 	}
@@ -225,7 +227,7 @@ func (s *Server) Endpoints() []string {
 // sign writes the job of this store.
 func (s *Server) sign(ctx context.Context, job string) error {
 	host, _ := os.Hostname()
-	v, err := json.Marshal(identity{Job: job, Host: host, PID: os.Getpid()})
+	v, err := json.Marshal(identity{Job: job, Host: host, PID: os.Getpid(), Order: s.order})
 	if err != nil {
 		return err
 	}

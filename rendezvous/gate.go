@@ -35,6 +35,7 @@ type gate struct {
 	own   keys   // of that job
 	known bool   // the clients have proved that they belong here, by TLS
 	book  *ledger
+	fence
 }
 
 // Bounds of one client. Of a start of 1,000 nodes the largest request has 76 KB and the largest value,
@@ -123,7 +124,7 @@ func (g *gate) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, erro
 		return nil, err
 	}
 	defer g.book.free(from, size)
-	t, err := g.kv.Txn(ctx, r)
+	t, err := g.commit(ctx, r)
 	if err == nil {
 		g.charge(from, r, t)
 	}

@@ -14,9 +14,10 @@ const storeKey = "/launch/store"
 
 // identity is the value of storeKey.
 type identity struct {
-	Job  string `json:"job"`
-	Host string `json:"host"`
-	PID  int    `json:"pid"`
+	Job   string `json:"job"`
+	Host  string `json:"host"`
+	PID   int    `json:"pid"`
+	Order string `json:"order"` // see Standing
 }
 
 // OtherStoreError reports that the store belongs to another job.

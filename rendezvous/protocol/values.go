@@ -127,6 +127,9 @@ type Epoch struct {
 // runs returns whether the world of the epoch has started.
 func (ep Epoch) runs() bool { return ep.State == Started || ep.State == Over }
 
+// Begun returns whether a world of the store has started. Of one store it is true from the first go on.
+func (ep Epoch) Begun() bool { return ep.runs() || ep.Restart > 0 || ep.Last != "" }
+
 // EpochState is the state of an epoch.
 type EpochState string
 
