@@ -98,8 +98,8 @@ func newFlags(a *app) *flags {
 func (f *flags) declareJob(m maker) {
 	o := m.o
 	f.store = m.str(grpJob, "store", "WHERE",
-		"where the nodes find each other: HOST[:PORT] (launch hosts a store there) or http(s)://A:2379,B:2379 "+
-			"(an etcd that runs)", &o.Store)
+		"where the nodes find each other: HOST[:PORT] (launch hosts a store there, on one node where several share it) "+
+			"or http(s)://A:2379,B:2379 (an etcd that runs)", &o.Store)
 	f.nnodes = m.str(grpJob, "nnodes", "N|MIN:MAX", "number of nodes, or MIN:MAX: start with MIN, take up to MAX; "+
 		"default: from the command line, Slurm or Kubernetes", &o.NNodes)
 	f.spares = m.number(grpJob, "spares", "K",

@@ -166,9 +166,9 @@ var doors = map[string][]string{
 	// and the pidfd of the command (handoff). It reports a finding about a node
 	// that is late. While it waits, it has the command's import (software) read (fabric).
 	// For launch doctor it shows what this node sees (scene), and judges what all see (diagnose) by the counters of
-	// its processes (procfs).
-	"cmd/internal/companion": {"diagnose", "diagnose/scene", "diagnose/verdict", "fabric", "fabric/software",
-		"internal/child", "internal/dns", "internal/finding", "internal/handoff",
+	// its processes (procfs). It goes on with the choice of the store's host (storeaddr) until the job has begun.
+	"cmd/internal/companion": {"cmd/internal/storeaddr", "diagnose", "diagnose/scene", "diagnose/verdict", "fabric",
+		"fabric/software", "internal/child", "internal/dns", "internal/finding", "internal/handoff",
 		"internal/sidechannel", "internal/masterport", "internal/munge", "internal/process", "internal/secret",
 		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
 	// hostwatch has a shell on each host of an mpirun line (remote), to which it copies launch as the question to the

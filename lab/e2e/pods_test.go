@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,21 +51,26 @@ func serveZone(file string) error {
 // pods are hosts as the pods of an Indexed Job named train see themselves.
 type pods struct {
 	*cluster
-	zone string // the file of the cluster's names
+	zone  string   // the file of the cluster's names
+	zones []string // what each host's name server reads
 }
 
-// podsOf returns n hosts with a name server each.
-func podsOf(t *testing.T, n int) *pods {
+// podsOf returns n hosts with a name server each, which know the same names, or apart: each its own.
+func podsOf(t *testing.T, n int, apart bool) *pods {
 	p := &pods{cluster: embedded(t, n), zone: filepath.Join(t.TempDir(), "zone")}
 	p.flags = append(p.flags, "--restarts", "3")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range p.lab.Hosts {
+	for i, h := range p.lab.Hosts {
 		h.Etc("resolv.conf", "nameserver 127.0.0.53\n")
+		p.zones = append(p.zones, p.zone)
+		if apart {
+			p.zones[i] += strconv.Itoa(i)
+		}
 		cmd := h.Command(t.Context(), self)
-		cmd.Env = append(cmd.Env, zoneFile+"="+p.zone)
+		cmd.Env = append(cmd.Env, zoneFile+"="+p.zones[i])
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -123,7 +129,7 @@ func (p *pods) lose(host int) {
 // start again at once, in the pods that they are.
 func TestPodsStartAgainWhereTheMachineOfTheStoreIsLost(t *testing.T) {
 	t.Parallel()
-	p := podsOf(t, 3)
+	p := podsOf(t, 3, false)
 	file := filepath.Join(t.TempDir(), "file")
 	p.line = runsUntil(file)
 	p.names([]int{0}, []int{1})
@@ -146,7 +152,7 @@ func TestPodsStartAgainWhereTheMachineOfTheStoreIsLost(t *testing.T) {
 // A pod that was cut off does not start again if a newer one is made in its place: its name is the newer one's, too.
 func TestAPodThatIsReplacedDoesNotStartAgain(t *testing.T) {
 	t.Parallel()
-	p := podsOf(t, 4)
+	p := podsOf(t, 4, false)
 	file := filepath.Join(t.TempDir(), "file")
 	p.line = runsUntil(file)
 	p.names([]int{0}, []int{1})

@@ -19,15 +19,13 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 	if isAddr(host) || isLocalName(host) || len(addrs) == 0 {
 		return finding.Finding{}, false
 	}
-	var here, away []netip.Addr
+	var here []netip.Addr
 	loops := true
 	for _, a := range addrs {
 		a = a.Unmap()
 		loops = loops && a.IsLoopback()
 		if a.IsLoopback() || in.Node.IsLocal(a) {
 			here = append(here, a)
-		} else {
-			away = append(away, a)
 		}
 	}
 	embedded := in.Job.Store.V.Embedded && !in.Job.Store.V.Shared // node 0 hosts the store, whatever the name has
@@ -46,28 +44,13 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 			Breaking("no node hosts the store: the one that has its address does").
 			Do("in a container: --network host; or --store ADDRESS, an address of one of the nodes\n"+
 				"where NAT forwards the port to this node: LAUNCH_STORE_HOST=yes launch …   # on this node")), true
-	case embedded && sameFamily(addrs) && strings.Contains(host+".", ".svc."):
-		return finding.Warnf("%s is a Service of several pods (%s)", host, list).
-			Breaking("each pod takes another one, or itself, for the store host").
-			Do("--store POD.%s   # one of its pods", host), true
-	case embedded && len(here) > 0 && len(away) > 0 && sameFamily(addrs):
-		return hostsSeen(in, host, finding.Warnf("%s has addresses of this node (%s) and of others (%s)", host,
-			finding.Join(here, netip.Addr.String), finding.Join(away, netip.Addr.String)).
-			Breaking("each node that has one of them takes itself for the store host").
-			Do("--store %s   # on all nodes the same: one address, of a node that is up\n"+
-				"or drop the others from /etc/hosts or the DNS", lowest(addrs))), true
-	case embedded && twoHosts(in, host):
+	case embedded && twoHosts(in, host) && (len(here) == 0 || len(addrs) < in.Job.Nodes.V): // else it is that of all nodes
 		return hostsSeen(in, host, finding.Warnf("/etc/hosts has %s more than once, in one network: %s",
 			host, finding.Join(inHosts(in, host), netip.Addr.String)).
 			Breaking("one of the lines is out of date, and programs differ in which they use").
 			Do("leave one line with %s in /etc/hosts", host)), true
 	}
 	return finding.Finding{}, false
-}
-
-// lowest returns the same of several addresses on each node, whatever their order is there.
-func lowest(addrs []netip.Addr) netip.Addr {
-	return slices.MinFunc(addrs, func(a, b netip.Addr) int { return a.Unmap().Compare(b.Unmap()) }).Unmap()
 }
 
 // noFamily returns the family of all the addresses if this node has no address of it
@@ -92,18 +75,6 @@ func noFamily(in preflight.Input, addrs []netip.Addr) string {
 		return "IPv6"
 	}
 	return "IPv4"
-}
-
-// sameFamily reports whether two of the addresses are of one family. A single host often has one of each.
-func sameFamily(addrs []netip.Addr) bool {
-	for _, a := range addrs {
-		if slices.ContainsFunc(addrs, func(b netip.Addr) bool {
-			return a.Unmap() != b.Unmap() && a.Unmap().Is4() == b.Unmap().Is4()
-		}) {
-			return true
-		}
-	}
-	return false
 }
 
 // twoHosts reports whether /etc/hosts gives a name two addresses in one network of this node: no host has two.

@@ -19,23 +19,6 @@ import (
 )
 
 // withDNS is a job of four nodes whose store's name is known to name servers
-// Nodes that see the addresses in another order name the same one.
-func TestTheFixForANameOfSeveralNodesIsTheSameOnEach(t *testing.T) {
-	for _, addrs := range [][]string{{"10.0.0.5", "10.0.0.6", "10.0.0.4"}, {"10.0.0.6", "10.0.0.4", "10.0.0.5"}} {
-		in := storeAt(checktest.Four(), "trainer")
-		in.Resolve = func(context.Context, string) (out []netip.Addr, err error) {
-			for _, s := range addrs {
-				out = append(out, netip.MustParseAddr(s))
-			}
-			return out, nil
-		}
-		f := checktest.Verdict(t, Checks(), "store.resolves", in)
-		if !strings.HasPrefix(f.Fix, "--store 10.0.0.4   # on all nodes the same") {
-			t.Errorf("%v: fix %q", addrs, f.Fix)
-		}
-	}
-}
-
 // alone.
 func withDNS(said ...dns.Said) preflight.Input {
 	in := checktest.Four()
@@ -267,9 +250,13 @@ func TestAddressesOfTheStore(t *testing.T) {
 		{"the own name at a gateway that forwards", forwarded, "host0", []string{"10.0.0.1"}, "ok "},
 		{"all addresses of this host", checktest.Four(), "node5", []string{"10.0.0.5", "172.17.0.1"}, "ok "},
 		{"of this host and another", checktest.Four(), "head", []string{"10.0.0.5", "10.0.0.6"},
-			"warn head has addresses of this node (10.0.0.5) and of others (10.0.0.6)"},
+			"ok head is 10.0.0.5, 10.0.0.6"},
 		{"a Service of several pods", checktest.Four(), "train.ns.svc.cluster.local", []string{"10.0.0.5", "10.0.0.6"},
-			"warn is a Service of several pods"},
+			"ok train.ns.svc.cluster.local is 10.0.0.5, 10.0.0.6"},
+		{"a line for each node", withHosts(checktest.Four(), "10.0.0.1 all", "10.0.0.5 all", "10.0.0.6 all", "10.0.0.7 all"),
+			"all", []string{"10.0.0.1", "10.0.0.5", "10.0.0.6", "10.0.0.7"}, "ok all is 10.0.0.1, 10.0.0.5, "},
+		{"an old line of this host", withHosts(checktest.Four(), "10.0.0.5 node5", "10.0.0.9 node5"), "node5",
+			[]string{"10.0.0.5", "10.0.0.9"}, "warn /etc/hosts has node5 more than once"},
 		{"a pod by its name", checktest.Four(), "train-0.train.ns.svc", []string{"10.0.0.6"}, "ok "},
 		{"two lines in one network", withHosts(checktest.Four(), "10.0.0.1 host0", "10.0.0.9 host0"), "host0",
 			[]string{"10.0.0.1", "10.0.0.9"}, "warn /etc/hosts has host0 more than once, in one network: 10.0.0.1, 10.0.0.9"},

@@ -109,7 +109,7 @@ func storeResolves(ctx context.Context, in preflight.Input) finding.Finding {
 			if isAddr(r.host) {
 				return r.host
 			}
-			return r.host + " is " + finding.Join(r.addrs, netip.Addr.String)
+			return r.host + " is " + finding.Some(finding.Map(r.addrs, func(a netip.Addr) string { return a.Unmap().String() }))
 		}))
 	}
 	host, err := found[bad].host, inTime(ctx, in, found[bad].host, found[bad].err)

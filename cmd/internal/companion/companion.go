@@ -28,6 +28,8 @@ type Spec struct {
 	Embedded  bool              `json:"embedded"`
 	Access    rendezvous.Access `json:"access,omitzero"` // to an etcd that runs already
 	Names     *Names            `json:"names,omitempty"` // of a pod: how to find the store's host again; nil: by Endpoints
+	// Shared is the store's name where the nodes choose the host among its addresses; nil: it is decided already.
+	Shared *Shared `json:"shared,omitempty"`
 	// Serve is where to host the store; empty: another node does. If this job's own store has the
 	// port already (a second node on one machine), the companion connects instead.
 	Serve []netip.AddrPort `json:"serve,omitempty"`

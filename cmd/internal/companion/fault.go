@@ -38,6 +38,8 @@ var sentinels = map[string]error{
 	"access":      rendezvous.ErrAccess,
 	"full":        rendezvous.ErrFull,
 	"terminated":  ErrTerminated,
+	"yielded":     ErrYielded,
+	"named":       ErrNamed,
 	"timeout":     context.DeadlineExceeded,
 }
 

@@ -70,6 +70,8 @@ type companion struct {
 	status      int          // of the command that has ended, if known
 	statusKnown bool
 	client      *clientv3.Client
+	choosing    context.Context // while nodes may choose another host for the store; nil: they do not
+	chosen      context.CancelFunc
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
 	world       *rendezvous.World

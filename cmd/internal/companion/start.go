@@ -86,6 +86,9 @@ func (p *companion) Go(host rendezvous.Partner, _ *none) (err error) {
 	if err = p.session.Start(p.ctx); err != nil {
 		return err
 	}
+	if sh := p.spec.Shared; sh != nil && (p.spec.Self.Restarts == 0 || !sh.At.IsValid()) {
+		p.chosen()
+	}
 	p.running, p.endRun = context.WithCancel(p.ctx)
 	ctx, w := p.running, p.newWatcher()
 	p.doctor.begin(ctx, p.world)
@@ -232,9 +235,16 @@ func (p *companion) connect(ctx context.Context, s *Spec) (*clientv3.Client, err
 			}
 		}()
 	}
+	if s.Shared != nil {
+		p.choosing, p.chosen = context.WithCancel(p.ctx)
+		p.dialChosen()
+	}
 	if len(s.Serve) == 0 {
 		at.Nodes, at.Later = s.Self.Size, s.Embedded
-		if s.Names != nil {
+		if s.Shared != nil {
+			p.wg.Go(func() { p.findAgain(at) })
+		}
+		if s.Names != nil && (s.Shared == nil || !s.Shared.At.IsValid()) {
 			p.wg.Go(func() { p.follow(at) })
 		}
 		return rendezvous.Connect(ctx, at, func(err error) { p.event(silent(err)) })
@@ -324,6 +334,9 @@ func (p *companion) serve(ctx context.Context) error {
 	if err == nil {
 		p.server.Store(server)
 		go func() { p.broken <- <-server.Failed() }()
+		if p.spec.Shared != nil {
+			p.wg.Go(func() { p.yield(server) })
+		}
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func (s *Start) misled() []finding.Finding {
 	at, index := s.Job.Store.V, s.Job.Index
 	_, err := netip.ParseAddr(at.Host)
 	if !at.Embedded || len(s.store.Serve) == 0 || err == nil || storeaddr.LoopbackName(at.Host) || !index.Set ||
-		index.V == 0 || s.Node.IsNamed(at.Host) {
+		index.V == 0 || s.Node.IsNamed(at.Host) || len(s.store.Others(s.Node)) > 0 {
 		return nil
 	}
 	f := finding.Warnf("%s leads to this node, which is %s and node rank %d: no other node has joined the store that it "+

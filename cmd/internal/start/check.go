@@ -40,7 +40,9 @@ func (s *Start) check(ctx context.Context) error {
 		_, late := errors.AsType[*storeaddr.NameError](err)
 		switch {
 		case err == nil:
-			in.Addr, in.Serve = place.Addr, place.Serve
+			if in.Addr = place.Addr; !place.Contested || len(place.Others(s.Node)) == 0 {
+				in.Serve = place.Serve
+			}
 			if s.Subcommand == "" {
 				known := s.Input
 				known.World.Addr = place.Addr

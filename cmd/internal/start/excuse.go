@@ -110,6 +110,9 @@ func (s *Start) leaveNote(ctx context.Context, text string, nameless, lacking bo
 	if err != nil {
 		return err
 	}
+	if place.Contested && len(place.Others(s.Node)) > 0 { // another node hosts the store
+		place.Serve = nil
+	}
 	self, err := s.self(place)
 	if err != nil {
 		return err

@@ -46,8 +46,10 @@ func (s *Start) locate(ctx context.Context) error {
 	if err := awaitName(ctx, s.Job); err != nil {
 		return err
 	}
-	_, err := s.find(ctx, s.Opt.JoinTimeout)
-	return err
+	if _, err := s.find(ctx, s.Opt.JoinTimeout); err != nil {
+		return err
+	}
+	return s.pickHost(ctx)
 }
 
 // awaitName waits podNameDelay if the store's name may not exist yet.
@@ -129,15 +131,7 @@ func (s *Start) register(ctx context.Context) error {
 	if err := enoughFiles(); err != nil {
 		return err
 	}
-	j, place := s.Job, *s.store
-	lo, hi, err := s.Opt.ports()
-	if err != nil {
-		return err
-	}
-	self, err := s.self(place)
-	if err != nil {
-		return err
-	}
+	j := s.Job
 	if j.ID.From.Tier == setting.Derived {
 		s.UI.Note("%s (the job name is derived from the %s; --job sets it)", ui.Identity(j), j.ID.From.Name)
 	} else {
@@ -150,7 +144,22 @@ func (s *Start) register(ctx context.Context) error {
 	}
 	s.UI.Note("waiting for %s, until %s (--join-timeout %s%s)", ui.Nodes(j.Nodes.V, j.Min), s.deadline.Format("15:04:05"),
 		s.Opt.JoinTimeout, from)
-	s.warnEarlier(place.Endpoints)
+	s.warnEarlier(s.store.Endpoints)
+	s.secret = s.Opt.Token
+	return s.again(ctx, s.enter(ctx))
+}
+
+// enter registers this node at the store that it hosts, or that another node does.
+func (s *Start) enter(ctx context.Context) error {
+	j, place := s.Job, *s.store
+	lo, hi, err := s.Opt.ports()
+	if err != nil {
+		return err
+	}
+	self, err := s.self(place)
+	if err != nil {
+		return err
+	}
 	s.wait.alone, s.wait.unhosted, s.wait.twin = s.sayAlone, s.unhosted, s.twin
 	s.wait.silent, s.wait.apart, s.wait.callers, s.wait.deaf = s.saySilent, s.sayApart, s.sayCallers(), s.sayDeaf()
 	s.wait.claimed = func() { s.UI.Findings(s.claimed(place.Addr), false) }
@@ -164,6 +173,7 @@ func (s *Start) register(ctx context.Context) error {
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
 		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(), Mixed: s.mixes(),
 		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(), Names: s.names(), Renews: s.renews(),
+		Shared: s.shares(),
 	}
 	s.comp, err = companion.Start(ctx, spec, s.wait.event)
 	for s.ofTheLastJob(ctx, err) {

@@ -23,6 +23,7 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/secret"
 	"launch/preflight"
 	"launch/preflight/bandwidth"
 	"launch/preflight/peers"
@@ -62,7 +63,8 @@ type Start struct {
 	lastJob  time.Time // when another Job's store answered in the place of this one's; zero: it did not
 	tasks    tasks
 
-	shared     string // the variable of the secret that the nodes have from their scheduler; "": none
+	secret     secret.Token // before this node has registered
+	shared     string       // the variable of the secret that the nodes have from their scheduler; "": none
 	saidSecret bool
 	twins      bool // another node has this node's rank
 	reported   bool // the other nodes know that this one has left
@@ -182,6 +184,11 @@ func (s *Start) gather(ctx context.Context, steps ...stage) error {
 		if broken, ok := errors.AsType[*rendezvous.BrokenError](err); ok {
 			s.UI.Note("%s; joining again", broken.Why)
 			continue
+		}
+		if moves(err) {
+			if err = s.again(ctx, err); err == nil {
+				continue
+			}
 		}
 		if !errors.Is(err, errAgain) {
 			return s.missing(err)

@@ -40,6 +40,11 @@ type Place struct {
 	Addr      netip.Addr       // this node's address for its peers
 	Guess     bool             // Addr is a guess: this node hosts the store, but the store's name has another address
 	Listen    netip.Addr       // where the side channel listens: at Addr, or everywhere if Addr is a guess
+	// Contested says that the store's name may have the addresses of several nodes, now or later: Serve is where this node
+	// hosts the store if it is chosen.
+	Contested bool
+	// At is where the store is that this node joins; zero: where the name leads.
+	At netip.Addr
 }
 
 // Finder is what Find asks.
@@ -99,6 +104,8 @@ func (f Finder) Find(ctx context.Context, j job.Job, n fabric.Node) (Place, erro
 				p.Endpoints = append(p.Endpoints, netip.AddrPortFrom(a, uint16(s.Port)).String())
 			}
 		}
+		_, named := netip.ParseAddr(host)
+		p.Contested = !s.Shared && f.Hosts == nil && named != nil && !LoopbackName(host)
 		if s.Shared && f.Hosts == nil {
 			zero := j.Index.V == 0
 			f.Hosts = &zero

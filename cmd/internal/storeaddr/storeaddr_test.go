@@ -257,3 +257,38 @@ func TestNodeZeroHostsTheStoreOfASharedName(t *testing.T) {
 		}
 	}
 }
+
+// Only a name can have the addresses of several nodes, and only where nothing else says which node hosts the store.
+func TestWhereTheNodesChooseTheHost(t *testing.T) {
+	no, several := false, func(context.Context, string) (out []netip.Addr, err error) {
+		for _, a := range []string{"10.77.0.2", "10.77.0.1", "127.0.1.1"} {
+			out = append(out, netip.MustParseAddr(a))
+		}
+		return out, nil
+	}
+	shared := embedded("train")
+	shared.Store.V.Shared = true
+	for name, tt := range map[string]struct {
+		j     job.Job
+		hosts *bool
+		want  bool
+	}{
+		"a name":              {embedded("train"), nil, true},
+		"node 0 of a Service": {shared, nil, false},
+		"--store-host no":     {embedded("train"), &no, false},
+		"an address":          {embedded("10.77.0.1"), nil, false},
+		"localhost":           {embedded("localhost"), nil, false},
+	} {
+		p, err := Finder{Resolve: several, Route: route, Hosts: tt.hosts}.Find(t.Context(), tt.j, host0)
+		if err != nil || p.Contested != tt.want {
+			t.Errorf("%s: the nodes choose: %v, %v; want %v", name, p.Contested, err, tt.want)
+		}
+	}
+	p, err := Finder{Resolve: several, Route: route}.Find(t.Context(), embedded("train"), host0)
+	if others := fmt.Sprint(p.Others(host0)); err != nil || others != "[10.77.0.2]" {
+		t.Errorf("addresses of others: %s, %v", others, err)
+	}
+	if p.Join(netip.MustParseAddr("10.77.0.2")); len(p.Serve) > 0 || p.Guess || p.Listen != p.Addr {
+		t.Errorf("after it joins another node: %+v", p)
+	}
+}
