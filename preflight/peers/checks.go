@@ -111,7 +111,10 @@ func sameChecks() []preflight.Check {
 	out = append(out, preflight.Check{ID: "same.hostid", Title: "NCCL takes no two machines for one",
 		Doc: "NCCL takes ranks with the same NCCL_HOSTID for those of one machine, and where none is set, ranks with the " +
 			"same host name and boot id (getHostHash in its src/misc/utils.cc). Copies of a running virtual machine have " +
-			"both in common. NCCL then refuses their GPUs as duplicates, or tries shared memory between machines."})
+			"both in common. NCCL then refuses their GPUs as duplicates, or tries shared memory between machines."},
+		preflight.Check{ID: "same.guid", Title: "no two machines have an InfiniBand GUID in common",
+			Doc: "A subnet manager distinguishes cards and ports by their GUIDs. Virtual functions of different machines may " +
+				"be given the same one."})
 	for _, r := range traitRules() {
 		out = append(out, preflight.Check{ID: r.id, Title: "all nodes have the same " + r.title,
 			Doc: sentence(r.breaks)})

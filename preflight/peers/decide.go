@@ -140,7 +140,7 @@ func comparisons(thresholds map[string]float64) []comparison {
 		{"peer.rails", compareRails, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
 		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.machine", compareMachines, false},
 		{"same.gpu.owner", compareTraits, true},
-		{"same.hostid", compareHostIDs, true},
+		{"same.hostid", compareHostIDs, true}, {"same.guid", compareGUIDs, false},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}
 }
 

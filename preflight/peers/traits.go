@@ -43,11 +43,13 @@ type Traits struct {
 	GID       string `json:"gid,omitempty"`      // "RoCE v2, IPv4"
 	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
-	PeerMTU   int    `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
-	PeerIf    string `json:"peer_if,omitempty"`  // its name
-	PeerMAC   string `json:"peer_mac,omitempty"` // its hardware address
-	Net       string `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
-	Family    string `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
+	// GUIDs are those of the InfiniBand cards and ports that have a link.
+	GUIDs   []string `json:"guids,omitempty"`
+	PeerMTU int      `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
+	PeerIf  string   `json:"peer_if,omitempty"`  // its name
+	PeerMAC string   `json:"peer_mac,omitempty"` // its hardware address
+	Net     string   `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
+	Family  string   `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
 
 // sameNetwork reports whether two nodes share the addresses of one machine, as far as is known.
@@ -74,6 +76,7 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 		t.Fabric = ""
 	}
 	t.HostID, _ = in.Getenv("NCCL_HOSTID")
+	t.GUIDs = guidsOf(in.Node)
 	t.Direct = direct(in, f)
 	t.gpus(in)
 	t.rails(in.Node, f)

@@ -317,7 +317,7 @@ func TestRecordedMachinesAreLikeThemselves(t *testing.T) {
 		ps := posts(3, func(rank int, p *Post) {
 			if p.Loads.GPU = true; rank < 2 {
 				p.Traits = tr
-				p.Traits.Machine = fmt.Sprint(rank)
+				p.Traits.Machine, p.Traits.GUIDs = fmt.Sprint(rank), nil // each machine has its own
 			}
 		})
 		if got := Decide(ps, nil).Findings; len(got) > 0 {
