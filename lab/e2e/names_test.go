@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -69,6 +71,7 @@ func TestANameOfAllNodes(t *testing.T) {
 func TestNodesThatEachHostAStoreAgreeOnOne(t *testing.T) {
 	t.Parallel()
 	p := shared(t, 3)
+	p.env = []string{"LAUNCH_TOKEN=31e5c6a1f7f54a5e8f3f4be7c0c6d0a2"}
 	for i := range 3 {
 		p.lists(i, p.addrs(i)...)
 	}
@@ -121,27 +124,64 @@ func TestANameThatListsTheNodesLater(t *testing.T) {
 	zero.says("the store's name has an address of this node by now")
 }
 
-// The node that hosts the store ends before the start; a new one at another address takes its place.
-func TestTheChosenHostIsReplaced(t *testing.T) {
+// The machine of the store is lost before the start. A node that has joined hosts the next store.
+func TestTheChosenHostIsLost(t *testing.T) {
 	t.Parallel()
 	p := shared(t, 4)
 	p.line[2] = "3"
 	for i := range 4 {
-		p.lists(i, p.addrs(0, 1, 2)...)
+		p.lists(i, p.addrs(0, 1, 2, 3)...)
 	}
 	zero, one := p.start(0), p.start(1)
 	p.joined(zero, one)
 	p.lose(0)
-	<-zero.done
-	for i := range 4 {
-		p.lists(i, p.addrs(1, 2, 3)...)
+	one.says("is lost before the start: the nodes choose another host")
+	one.says("this node, 10.77.0.2, hosts the store, as there was none at 10.77.0.1 for ")
+	trained(t, 2, inOrder(one, p.start(2), p.start(3))...)
+}
+
+// With restarts, the launch that hosts the store is killed while the job runs. A node at another address of the name
+// takes its place, and hosts the next store: the other one goes on there.
+func TestTheChosenHostIsLostWhileTheJobRuns(t *testing.T) {
+	t.Parallel()
+	p := shared(t, 3)
+	file := filepath.Join(t.TempDir(), "file")
+	p.flags = append(p.flags, "--restarts", "3", "--nnodes", "2")
+	p.line = runsUntil(file)
+	for i := range 3 {
+		p.lists(i, p.addrs(0, 1, 2)...)
 	}
-	three := p.start(3)
-	three.says("hosts the store, as there was none at 10.77.0.2, 10.77.0.3 for ")
+	zero, one := p.start(0), p.start(1)
+	zero.prints("begun\n")
+	one.prints("begun\n")
+	p.lab.MayLeave("launch-store*")
+	if err := p.lab.Hosts[0].Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
 	two := p.start(2)
-	began := time.Now()
-	trained(t, 2, inOrder(one, two, three)...)
-	t.Logf("the start took %s, from the new host's on", time.Since(began).Round(time.Second))
+	two.prints("begun\n")
+	one.prints("begun\nbegun\n")
+	end(t, file)
+	trained(t, 1, inOrder(one, two)...)
+}
+
+// One node more than the job has places is a standby node, whichever of them hosts the store.
+func TestASpareNodeByANameOfAllNodes(t *testing.T) {
+	t.Parallel()
+	p := shared(t, 3)
+	p.flags = append(p.flags, "--spares", "1")
+	p.line[2] = "2"
+	for i := range 3 {
+		p.lists(i, p.addrs(i)...)
+	}
+	zero, two := p.start(0), p.start(2)
+	for _, n := range []*node{zero, two} {
+		n.says("1 of 2 nodes joined")
+	}
+	for i := range 3 {
+		p.lists(i, p.addrs(0, 1, 2)...)
+	}
+	trained(t, 2, inOrder(zero, two)...)
 }
 
 // inOrder returns nodes in the order of their ranks, once they have one.

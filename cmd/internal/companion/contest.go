@@ -19,7 +19,12 @@ var (
 	ErrYielded = errors.New("another node hosts a store of this job, too, and goes first: this node joins that one")
 	// ErrNamed: the name had no address of this node when it started.
 	ErrNamed = errors.New("the store's name has an address of this node by now, and no store answers")
+	// ErrLost: the node that was chosen has ended, or is not reached any more.
+	ErrLost = errors.New("the store of this job is lost before the start: the nodes choose another host")
 )
+
+// chooseAgain is for how long a node looks for the store that it has lost before it takes part in another choice.
+const chooseAgain = 5 * time.Second
 
 // Shared is a name of the store that may have the addresses of several nodes, which choose one of them.
 type Shared struct {
@@ -90,10 +95,10 @@ func (p *companion) yield(server *rendezvous.Server) {
 }
 
 // findAgain looks at the addresses of the store's name while there is no connection to the store. It may be retired, or
-// its node replaced: then it goes where the job's store is by now. Where this node took no part in the choice it does
-// once the name has its address.
+// its node replaced: then it goes where the job's store is by now. Until the job begins it ends with a reason to choose
+// again: where there is no store any more, or where this node took no part and the name has its address by now.
 func (p *companion) findAgain(at rendezvous.Store) {
-	ctx, c, pause := p.choosing, p.spec.Shared.Contest(at), lostPause
+	ctx, c, pause, lost := p.choosing, p.spec.Shared.Contest(at), lostPause, time.Time{}
 	for {
 		select {
 		case <-time.After(pause):
@@ -101,17 +106,30 @@ func (p *companion) findAgain(at rendezvous.Store) {
 			return
 		}
 		if len(p.hangup.Connected()) > 0 {
-			pause = lostPause
+			pause, lost = lostPause, time.Time{}
 			continue
 		}
+		if lost.IsZero() {
+			lost = time.Now()
+		}
 		pause = min(pause*5/4, lostPauseMax)
-		if !p.spec.Shared.At.IsValid() {
+		var r *storeaddr.Rival
+		if p.spec.Shared.At.IsValid() {
+			r = c.Look(ctx)
+		}
+		switch {
+		case r != nil:
+			p.hangup.Move([]netip.Addr{r.At})
+		case p.spec.Shared.At.IsValid():
+			if time.Since(lost) >= chooseAgain && !p.begun.Load() {
+				p.broken <- ErrLost
+				return
+			}
+		default:
 			if addrs, _ := c.Resolve(ctx); slices.ContainsFunc(addrs, c.Local) {
 				p.broken <- ErrNamed
 				return
 			}
-		} else if r := c.Look(ctx); r != nil {
-			p.hangup.Move([]netip.Addr{r.At})
 		}
 	}
 }

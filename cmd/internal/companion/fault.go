@@ -40,6 +40,7 @@ var sentinels = map[string]error{
 	"terminated":  ErrTerminated,
 	"yielded":     ErrYielded,
 	"named":       ErrNamed,
+	"lost":        ErrLost,
 	"timeout":     context.DeadlineExceeded,
 }
 

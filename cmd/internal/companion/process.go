@@ -72,6 +72,7 @@ type companion struct {
 	client      *clientv3.Client
 	choosing    context.Context // while nodes may choose another host for the store; nil: they do not
 	chosen      context.CancelFunc
+	begun       atomic.Bool // this node has started
 	hangup      rendezvous.Hangup
 	session     *rendezvous.Session
 	world       *rendezvous.World

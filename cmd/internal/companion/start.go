@@ -86,6 +86,7 @@ func (p *companion) Go(host rendezvous.Partner, _ *none) (err error) {
 	if err = p.session.Start(p.ctx); err != nil {
 		return err
 	}
+	p.begun.Store(true)
 	if sh := p.spec.Shared; sh != nil && (p.spec.Self.Restarts == 0 || !sh.At.IsValid()) {
 		p.chosen()
 	}

@@ -70,7 +70,7 @@ func chosen(host string, c storeaddr.Choice, local func(netip.Addr) bool) string
 
 // moves returns whether an error is a reason to choose the host of the store again.
 func moves(err error) bool {
-	return errors.Is(err, companion.ErrYielded) || errors.Is(err, companion.ErrNamed)
+	return errors.Is(err, companion.ErrYielded) || errors.Is(err, companion.ErrNamed) || errors.Is(err, companion.ErrLost)
 }
 
 // again registers this node where the store is by now, as often as it moves; it returns any other error.
