@@ -104,5 +104,15 @@ func lonelyOddities() []oddity {
 			s.naming.spell = func(*host) string { return "gateway" }
 			s.hosts[0].env = append(s.hosts[0].env, "LAUNCH_STORE_HOST=yes")
 		}},
+		{name: "the store's name has the addresses of all nodes", make: func(s *healthy) {
+			s.naming.lines = func(_ *host, lines []string) []string {
+				for _, h := range s.hosts {
+					lines = append(lines, s.addr(h)+" all-hosts")
+				}
+				s.r.Shuffle(len(lines), func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+				return lines
+			}
+			s.naming.spell = func(*host) string { return "all-hosts" }
+		}},
 	}
 }
