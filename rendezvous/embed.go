@@ -42,7 +42,7 @@ type Server struct {
 	listen []net.Listener
 	gate   *gate
 	stop   context.CancelFunc // ends the ledger
-	order  string             // of the store; see Standing
+	order  string             // of the store; see Precedence
 	dir    string
 	lock   *os.File
 	once   sync.Once

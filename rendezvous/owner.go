@@ -17,7 +17,7 @@ type identity struct {
 	Job   string `json:"job"`
 	Host  string `json:"host"`
 	PID   int    `json:"pid"`
-	Order string `json:"order"` // see Standing
+	Order string `json:"order"` // see Precedence
 }
 
 // OtherStoreError reports that the store belongs to another job.

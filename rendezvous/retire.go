@@ -22,40 +22,40 @@ import (
 // Two nodes may each host a store of one job, where the store's name has the addresses of both and they do not see
 // each other in time. One of the stores is retired then.
 
-// Standing is what decides which of two stores of one job is retired.
-type Standing struct {
-	Order string // that of the least order stays; it is another one for each store
+// Precedence is what decides which of two stores of one job is retired.
+type Precedence struct {
+	Order string // the store with the least one stays; each store has another one
 	Begun bool   // a world of its job has started: the store stays
 }
 
-// Peek returns the standing of a store of this job; an error: there is none, or it is another job's. It takes no
+// Peek returns the precedence of a store of this job; an error: there is no store, or it is another job's. It takes no
 // longer than glance.
-func Peek(ctx context.Context, s Store) (Standing, error) {
+func Peek(ctx context.Context, s Store) (Precedence, error) {
 	ctx, cancel := context.WithTimeout(ctx, glance)
 	defer cancel()
 	quick, end := context.WithTimeout(ctx, glance/2)
 	c, err := dialShort(quick, s.Endpoints[0]) // Connect would try again
 	end()
 	if err != nil {
-		return Standing{}, err
+		return Precedence{}, err
 	}
 	_ = c.Close()
 	cli, err := Connect(ctx, s, nil)
 	if err != nil {
-		return Standing{}, err
+		return Precedence{}, err
 	}
 	defer cli.Close()
 	r, err := cli.Txn(ctx).Then(clientv3.OpGet(storeKey), clientv3.OpGet(protocol.KeysOf(s.Job).Epoch)).Commit()
 	if err != nil {
-		return Standing{}, fmt.Errorf("read the store's standing: %w", reason(ctx, err))
+		return Precedence{}, fmt.Errorf("read the store's precedence: %w", reason(ctx, err))
 	}
 	var id identity
 	own := r.Responses[0].GetResponseRange().Kvs
 	if len(own) == 0 || json.Unmarshal(own[0].Value, &id) != nil || id.Order == "" {
-		return Standing{}, fmt.Errorf("the store at %s is of another version of launch", s)
+		return Precedence{}, fmt.Errorf("the store at %s is of another version of launch", s)
 	}
 	ep := values[Epoch](r.Responses[1].GetResponseRange().Kvs)
-	return Standing{Order: id.Order, Begun: len(ep) > 0 && ep[0].Begun()}, nil
+	return Precedence{Order: id.Order, Begun: len(ep) > 0 && ep[0].Begun()}, nil
 }
 
 // glance bounds a look at a store, in which an address that does not answer takes half of it.
@@ -73,7 +73,7 @@ func order(at netip.AddrPort) string {
 	return fmt.Sprintf("%03d %x", a.BitLen(), a.AsSlice())
 }
 
-// Order returns what Standing.Order is for this store.
+// Order returns what Precedence.Order is for this store.
 func (s *Server) Order() string { return s.order }
 
 // Retire ends all writes into this store for good, unless its job has begun: then it returns false and changes

@@ -17,26 +17,26 @@ func pair(t *testing.T, srv *Server) (a, c *node) {
 	return a, c
 }
 
-// standing returns what a look at a store finds.
-func standing(t *testing.T, srv *Server) (Standing, error) {
+// precedence returns what a look at a store finds.
+func precedence(t *testing.T, srv *Server) (Precedence, error) {
 	return Peek(t.Context(), Store{Endpoints: srv.Endpoints(), Job: "j"})
 }
 
 func TestAStoreWhoseJobHasBegunIsNotRetired(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	srv := serveHere(t)
-	if is, err := standing(t, srv); err != nil || is.Begun || is.Order != srv.Order() {
+	if is, err := precedence(t, srv); err != nil || is.Begun || is.Order != srv.Order() {
 		t.Fatalf("a new store: %v, %v; its order is %q", is, err, srv.Order())
 	}
 	a, c := pair(t, srv)
-	if is, err := standing(t, srv); err != nil || is.Begun {
+	if is, err := precedence(t, srv); err != nil || is.Begun {
 		t.Fatalf("before the go: %v, %v", is, err)
 	}
 	go func() { _, _ = c.Round(t.Context(), "go", nil, concat) }()
 	if _, err := a.Round(short(t, 10*time.Second), "go", nil, concat); err != nil {
 		t.Fatal(err)
 	}
-	if is, err := standing(t, srv); err != nil || !is.Begun {
+	if is, err := precedence(t, srv); err != nil || !is.Begun {
 		t.Errorf("after the go: %v, %v", is, err)
 	}
 	if srv.Retire(t.Context()) {
@@ -61,7 +61,7 @@ func TestARetiredStoreGivesNoGo(t *testing.T) {
 		time.Sleep(time.Duration(i) * 500 * time.Microsecond)
 		retired := srv.Retire(t.Context())
 		if retired {
-			if _, err := standing(t, srv); err == nil {
+			if _, err := precedence(t, srv); err == nil {
 				t.Error("a look takes a retired store for one")
 			}
 			time.AfterFunc(300*time.Millisecond, cancel)

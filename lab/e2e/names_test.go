@@ -99,7 +99,7 @@ func TestANameWithAddressesOfNoNode(t *testing.T) {
 		p.lists(i, "10.77.0.99", p.lab.Hosts[0].Addr, p.lab.Hosts[1].Addr, p.lab.Hosts[2].Addr, p.lab.Hosts[3].Addr)
 	}
 	two, three := p.start(2), p.start(3)
-	two.says("hosts the store, as there was none at 10.77.0.1, 10.77.0.2 for ")
+	two.says("hosts the store, as no store answered at 10.77.0.1, 10.77.0.2 for ")
 	three.says("10.77.0.3 hosts the store")
 	p.lab.Hosts[1].Heal()
 	one := p.start(1)
@@ -136,7 +136,7 @@ func TestTheChosenHostIsLost(t *testing.T) {
 	p.joined(zero, one)
 	p.lose(0)
 	one.says("is lost before the start: the nodes choose another host")
-	one.says("this node, 10.77.0.2, hosts the store, as there was none at 10.77.0.1 for ")
+	one.says("this node, 10.77.0.2, hosts the store, as no store answered at 10.77.0.1 for ")
 	trained(t, 2, inOrder(one, p.start(2), p.start(3))...)
 }
 
@@ -197,7 +197,7 @@ func inOrder(nodes ...*node) []*node {
 	return out
 }
 
-// Starts in random order, with random delays, each name server some seconds late: none ends in two stores.
+// Starts in random order, with random delays, each name server some seconds late: no start ends in two stores.
 func TestStartsByANameOfAllNodes(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("LAUNCH_TEST_ROUNDS"))
 	for i := range max(rounds, 1) {

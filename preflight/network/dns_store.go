@@ -44,7 +44,7 @@ func misleads(in preflight.Input, host string, addrs []netip.Addr) (finding.Find
 			Breaking("no node hosts the store: the one that has its address does").
 			Do("in a container: --network host; or --store ADDRESS, an address of one of the nodes\n"+
 				"where NAT forwards the port to this node: LAUNCH_STORE_HOST=yes launch …   # on this node")), true
-	case embedded && twoHosts(in, host) && (len(here) == 0 || len(addrs) < in.Job.Nodes.V): // else it is that of all nodes
+	case embedded && twoHosts(in, host) && (len(here) == 0 || len(addrs) < in.Job.Nodes.V): // else all nodes have it
 		return hostsSeen(in, host, finding.Warnf("/etc/hosts has %s more than once, in one network: %s",
 			host, finding.Join(inHosts(in, host), netip.Addr.String)).
 			Breaking("one of the lines is out of date, and programs differ in which they use").

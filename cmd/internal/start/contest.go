@@ -64,7 +64,7 @@ func chosen(host string, c storeaddr.Choice, local func(netip.Addr) bool) string
 			break
 		}
 	}
-	return text + fmt.Sprintf("this node%s hosts the store, as there was none at %s for %s", own,
+	return text + fmt.Sprintf("this node%s hosts the store, as no store answered at %s for %s", own,
 		finding.Some(finding.Map(c.Silent, netip.Addr.String)), c.Waited.Round(100*time.Millisecond))
 }
 

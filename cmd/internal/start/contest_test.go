@@ -17,7 +17,7 @@ func TestWhichAddressHostsTheStoreIsSaid(t *testing.T) {
 		"trainer has 3 addresses: this node, 10.0.0.1, the first, hosts the store": {Known: known},
 		"trainer has 3 addresses: 10.0.0.1, the first, hosts the store":            {Known: known, Store: at(0)},
 		"trainer has 3 addresses: 10.0.0.2 hosts the store":                        {Known: known, Store: at(1)},
-		"trainer has 3 addresses: this node, 10.0.0.2, hosts the store, as there was none at 10.0.0.1 for 2.1s": {
+		"trainer has 3 addresses: this node, 10.0.0.2, hosts the store, as no store answered at 10.0.0.1 for 2.1s": {
 			Known: known, Silent: known[:1], Waited: 2100 * time.Millisecond},
 	} {
 		own := 1

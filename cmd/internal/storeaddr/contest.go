@@ -15,7 +15,7 @@ import (
 // hosts the store, the nodes choose one (docs/rendezvous.md, "The store's name has addresses of several nodes"):
 //
 //  1. A node that has one of the addresses first looks for the job's store at all others. A store wins that is there.
-//  2. If there is none, it hosts one when its turn is up: the first address at once, each later one after a time.
+//  2. If no store answers, it hosts one when its turn is up: the first address at once, each later one after a time.
 //  3. A host goes on looking until its job begins. Of two stores that see each other one is retired: the one whose
 //     job has not begun, else the one whose host's address is later. Its nodes go to the other one.
 //
@@ -48,7 +48,7 @@ type Contest struct {
 	Resolve func(ctx context.Context) ([]netip.Addr, error)
 	// Local reports whether this node has an address.
 	Local func(netip.Addr) bool
-	// Probe looks for a store of this job at an address, and returns soon; an error: there is none.
+	// Probe looks for a store of this job at an address, and returns soon; an error: there is no such store.
 	Probe func(ctx context.Context, at netip.Addr) (Rival, error)
 
 	// Known are the addresses that the name has had. A name server may give a part of them each time.
@@ -90,7 +90,7 @@ func (c *Contest) Choose(ctx context.Context) (Choice, error) {
 	}
 }
 
-// Look returns the best of the job's stores at the addresses of other nodes; nil: there is none.
+// Look returns the best of the job's stores at the addresses of other nodes; nil: there is no such store.
 func (c *Contest) Look(ctx context.Context) *Rival {
 	all := c.rivals(ctx)
 	if len(all) == 0 {
@@ -162,7 +162,7 @@ func (c *Contest) rivals(ctx context.Context) (found []Rival) {
 	return found
 }
 
-// before returns the addresses of other nodes that come before all of this node's.
+// before returns the addresses of other nodes that precede all of this node's.
 func (c *Contest) before() (out []netip.Addr) {
 	for _, a := range c.Known {
 		if c.Local(a) {

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// world is the nodes of a job and what stands at the addresses of their name.
+// world is the nodes of a job and the stores at the addresses of their name.
 type world struct {
 	t      *testing.T
-	mu     sync.Mutex              // of what follows, and of the stores
-	want   int                     // nodes
-	stores map[netip.Addr]*standIn // by the address of its host
-	dark   map[netip.Addr]bool     // answers nothing, for ever
+	mu     sync.Mutex                // of what follows, and of the stores
+	want   int                       // nodes
+	stores map[netip.Addr]*fakeStore // by the address of its host
+	dark   map[netip.Addr]bool       // answers nothing, for ever
 	views  func(node int, after time.Duration) []netip.Addr
 	began  time.Time
 	starts int // worlds that have started
 	hosted int // stores that there were
 }
 
-// standIn is a store in the model: it has the nodes that are registered.
-type standIn struct {
+// fakeStore is a store in the model: it has the nodes that are registered.
+type fakeStore struct {
 	order   string
 	members map[int]bool
 	begun   bool
@@ -76,7 +76,7 @@ func (w *world) node(ctx context.Context, n int) time.Duration {
 		time.Sleep(100*time.Millisecond + rand.N(900*time.Millisecond)) // the start of a store
 		w.mu.Lock()
 		w.hosted++
-		s := &standIn{order: fmt.Sprintf("%03d %d", n, w.hosted), members: map[int]bool{}, retired: make(chan struct{})}
+		s := &fakeStore{order: fmt.Sprintf("%03d %d", n, w.hosted), members: map[int]bool{}, retired: make(chan struct{})}
 		w.stores[addrOf(n)] = s
 		w.mu.Unlock()
 		hosting, end := context.WithCancel(ctx)
@@ -103,7 +103,7 @@ func (w *world) node(ctx context.Context, n int) time.Duration {
 	return 0
 }
 
-func (s *standIn) gone() bool {
+func (s *fakeStore) gone() bool {
 	select {
 	case <-s.retired:
 		return true
@@ -113,7 +113,7 @@ func (s *standIn) gone() bool {
 }
 
 // member registers a node and waits for the start of the world; false: the store is retired, or the time is up.
-func (w *world) member(ctx context.Context, s *standIn, n int) bool {
+func (w *world) member(ctx context.Context, s *fakeStore, n int) bool {
 	for {
 		w.mu.Lock()
 		if s.members[n] = !s.gone(); len(s.members) == w.want && !s.begun && !s.gone() {
@@ -141,7 +141,7 @@ func (w *world) member(ctx context.Context, s *standIn, n int) bool {
 func (w *world) start(delays map[int]time.Duration) (took time.Duration) {
 	w.t.Helper()
 	synctest.Test(w.t, func(t *testing.T) {
-		w.stores, w.began = map[netip.Addr]*standIn{}, time.Now()
+		w.stores, w.began = map[netip.Addr]*fakeStore{}, time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		ends := make(chan time.Duration)
@@ -254,7 +254,7 @@ func TestAStoreWithoutTheFirstAddress(t *testing.T) {
 }
 
 // A host that sees the store of a later one, which does not see it, goes there: its port is closed for the others.
-func TestAHostThatNobodyReachesYields(t *testing.T) {
+func TestAHostThatNoOtherReachesYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Contest{
 			Resolve: func(context.Context) ([]netip.Addr, error) { return []netip.Addr{addrOf(0), addrOf(1)}, nil },
