@@ -57,6 +57,7 @@ func (s *Start) decide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer s.wait.looks()()
 	out, err := s.comp.Round(ctx, round, mine, time.Until(s.deadline),
 		func(raw [][]byte) ([]byte, bool) { return s.judge(raw, checking) })
 	if err != nil {

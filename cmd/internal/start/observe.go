@@ -42,6 +42,7 @@ type observer struct {
 	away    bool             // the store is lost
 	since   time.Time        // from then on
 	looked  bool             // for the reason of that, before silentAfter
+	losses  int              // how often it was lost
 	breaks  int              // how many worlds broke up before their start
 	over    bool             // this node has what it waited for: who leaves now is no news
 	here    int              // how many nodes have joined, this one included; 0: not known
@@ -51,15 +52,12 @@ type observer struct {
 func (o *observer) begin(began time.Time) (end func()) {
 	o.setJoined(false)
 	done, ended := make(chan struct{}), make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
+	endLooks := o.looks()
 	go func() {
 		defer close(ended)
 		defer o.ui.Status("")
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		var looks sync.WaitGroup
-		defer looks.Wait()
-		look := make(chan struct{}, 1) // one at a time
 		next, lonely := time.Now().Add(reminder), time.Now().Add(aloneAfter)
 		for {
 			select {
@@ -68,14 +66,6 @@ func (o *observer) begin(began time.Time) (end func()) {
 			case now := <-tick.C:
 				text := o.text(now.Sub(began))
 				o.ui.Status(text)
-				select {
-				case look <- struct{}{}: // it takes seconds; the status line goes on
-					looks.Go(func() {
-						o.saySilent(ctx, now)
-						<-look
-					})
-				default:
-				}
 				for _, say := range []func(time.Time){o.callers, o.deaf} {
 					if say != nil {
 						say(now)
@@ -93,9 +83,32 @@ func (o *observer) begin(began time.Time) (end func()) {
 		}
 	}()
 	return func() {
-		cancel()
+		endLooks()
 		close(done)
 		<-ended
+	}
+}
+
+// looks has this node look each second why a store may not answer, until the returned func is called. One look takes
+// seconds.
+func (o *observer) looks() (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup
+	all.Go(func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				o.saySilent(ctx, now)
+			}
+		}
+	})
+	return func() {
+		cancel()
+		all.Wait()
 	}
 }
 
@@ -130,7 +143,7 @@ func (o *observer) saySilent(ctx context.Context, now time.Time) {
 	o.mu.Lock()
 	say, since := o.silent, now.Sub(o.since)
 	long := since >= silentAfter
-	due := say != nil && o.away && o.lost == nil && (long || since >= shortAfter && !o.looked)
+	due := say != nil && o.away && o.lost == nil && (long || (since >= shortAfter || o.losses > 1) && !o.looked)
 	o.looked = o.looked || due
 	o.mu.Unlock()
 	if !due || !say(ctx, long) && !long || ctx.Err() != nil {
@@ -231,6 +244,7 @@ func (o *observer) event(e rendezvous.Event) {
 	joined, broken, lost, over := o.joined, o.broken, o.lost, o.over
 	if e.Kind == rendezvous.Lost && !o.away {
 		o.since = time.Now()
+		o.losses++
 	}
 	o.away = e.Kind == rendezvous.Lost || o.away && e.Kind != rendezvous.Back
 	if e.Kind != rendezvous.Broken {
