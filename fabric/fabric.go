@@ -84,6 +84,7 @@ type Interface struct {
 	Master  string         `json:"master,omitempty"` // its bond or bridge
 	NUMA    int            `json:"numa"`             // -1 unknown
 	Addrs   []netip.Prefix `json:"addrs,omitempty"`
+	Taken   []netip.Addr   `json:"taken,omitempty"`    // those of IPv6 that another machine has, too (dadfailed)
 	Type    int            `json:"type,omitempty"`     // ARPHRD: 1 Ethernet, 32 InfiniBand; 0 unknown
 	PCI     string         `json:"pci,omitempty"`      // its function; "" for a virtual one
 	DevPort int            `json:"dev_port,omitempty"` // port of the function, from 0

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // Route is how this node reaches an address.
@@ -174,6 +175,9 @@ func links() ([]Interface, error) {
 		for _, addr := range addrs {
 			if p, ok := prefix(addr.IPNet); ok && addr.LinkIndex == a.Index {
 				f.Addrs = append(f.Addrs, p)
+				if addr.Flags&unix.IFA_F_DADFAILED != 0 {
+					f.Taken = append(f.Taken, p.Addr())
+				}
 			}
 		}
 		out = append(out, f)

@@ -156,6 +156,20 @@ func onCable(ctx context.Context, in preflight.Input) bool {
 	})
 }
 
+// takenAddr finds an address that this node does not use since another machine has it.
+func takenAddr(n fabric.Node, left netip.Addr) (finding.Finding, bool) {
+	for _, i := range n.Interfaces {
+		for _, a := range i.Taken {
+			return finding.Failf("another machine has %s, too, so this node does not use it, and %s is link-local", a, left).
+				See(i.Name, "%s: dadfailed, duplicate address detection has failed", a).
+				Breaking("no peer can connect to this node").
+				Do("ip -6 addr show dev %s   # give one of the two machines another address\n"+
+					"once that is done: ip -6 addr del %s dev %[1]s; ip -6 addr add ADDRESS/64 dev %[1]s", i.Name, a), true
+		}
+	}
+	return finding.Finding{}, false
+}
+
 // addrUsable fails only for an address that no other machine can reach by definition. A link-local IPv4
 // address works between two machines on one cable, and a container bridge works for its containers.
 func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
@@ -171,6 +185,9 @@ func addrUsable(ctx context.Context, in preflight.Input) finding.Finding {
 	case a.IsLoopback():
 		return loopback(in, a)
 	case a.Is6() && a.IsLinkLocalUnicast():
+		if f, bad := takenAddr(in.Node, a); bad {
+			return f
+		}
 		return finding.Failf("%s is a link-local IPv6 address, which is valid on this machine only", a).
 			Breaking("no peer can connect to it").Do("launch --addr ADDRESS …   # a routed address")
 	case a.IsLinkLocalUnicast() && onCable(ctx, in):

@@ -3,6 +3,7 @@ package network
 import (
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,6 +35,12 @@ func TestAddrUsable(t *testing.T) {
 		in.Node.Interfaces = append(in.Node.Interfaces, fabric.Interface{Name: "enp9", Kind: "physical", Up: true,
 			Running: true, Addrs: []netip.Prefix{netip.MustParsePrefix(second)}})
 		edit(&in.Node)
+		return in
+	}
+	taken := func(addr string) preflight.Input {
+		in := at(addr, "host0")
+		in.Node.Interfaces = slices.Clone(in.Node.Interfaces)
+		in.Node.Interfaces[len(in.Node.Interfaces)-1].Taken = []netip.Addr{netip.MustParseAddr("fd00::5")}
 		return in
 	}
 	same := func(*fabric.Node) {}
@@ -71,6 +78,8 @@ func TestAddrUsable(t *testing.T) {
 		{"loopback by the host name, as Debian's 127.0.1.1", at("127.0.1.1", "node5"), "warn only if all 4 nodes"},
 		{"loopback, store on this machine's address", at("127.0.0.1", "10.0.0.5"), "warn only if all 4 nodes"},
 		{"link-local IPv6", at("fe80::5", "host0"), "fail link-local IPv6"},
+		{"link-local IPv6, since another machine has its own", taken("fe80::5"), "fail another machine has fd00::5, too"},
+		{"another machine has an address that it does not need", taken("10.0.0.5"), "ok 10.0.0.5 on eth0"},
 		{"link-local IPv4, two machines on a cable", at("169.254.1.5", "host0"), "warn link-local"},
 		{"link-local IPv4, the store too", at("169.254.1.5", "169.254.1.7"), "ok link-local"},
 		{"docker0", at("172.17.0.1", "host0"), "warn docker0"},
