@@ -50,18 +50,19 @@ type hop struct {
 // the source first, if from is zero, and then the route for that source and the port.
 func nextHop(from netip.Addr, to netip.AddrPort) (h hop, err error) {
 	if !from.IsValid() {
-		if h, err = askRoute(from, to); err != nil || !h.src.IsValid() {
+		if h, err = askRoute(netip.AddrPort{}, to); err != nil || !h.src.IsValid() {
 			return h, err
 		}
 		from = h.src
 	}
-	h, err = askRoute(from, to)
+	h, err = askRoute(netip.AddrPortFrom(from, 0), to)
 	h.src = from
 	return h, err
 }
 
-// askRoute asks for one route, with all that a rule may look at (ip-rule(8)). Kernels before 4.18 ignore the port.
-func askRoute(from netip.Addr, to netip.AddrPort) (h hop, err error) {
+// askRoute asks for one route, with all that a rule and the choice among several next hops may look at (ip-rule(8),
+// fib_multipath_hash_policy). Kernels before 4.18 ignore the ports.
+func askRoute(from, to netip.AddrPort) (h hop, err error) {
 	dst := to.Addr().Unmap()
 	msg := &nl.RtMsg{}
 	msg.Family, msg.Dst_len = unix.AF_INET, uint8(dst.BitLen())
@@ -71,9 +72,12 @@ func askRoute(from netip.Addr, to netip.AddrPort) (h hop, err error) {
 	msg.Flags = unix.RTM_F_LOOKUP_TABLE
 	req := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_REQUEST)
 	attributes := []*nl.RtAttr{nl.NewRtAttr(unix.RTA_DST, dst.AsSlice())}
-	if from.IsValid() {
+	if from.Addr().IsValid() {
 		msg.Src_len = msg.Dst_len
-		attributes = append(attributes, nl.NewRtAttr(unix.RTA_SRC, from.Unmap().AsSlice()))
+		attributes = append(attributes, nl.NewRtAttr(unix.RTA_SRC, from.Addr().Unmap().AsSlice()))
+	}
+	if from.Port() > 0 {
+		attributes = append(attributes, nl.NewRtAttr(unix.RTA_SPORT, binary.BigEndian.AppendUint16(nil, from.Port())))
 	}
 	if zone := dst.Zone(); zone != "" {
 		i, err := net.InterfaceByName(zoneName(zone))

@@ -139,6 +139,16 @@ func TestPacketsDroppedForTheirWayBack(t *testing.T) {
 	}
 }
 
+func TestPacketsThatArriveWithAWrongChecksum(t *testing.T) {
+	proc := fstest.MapFS{"net/snmp": {Data: []byte("Tcp: OutRsts InCsumErrors\nTcp: 4 23\n")}}
+	if d := DeafTo(proc, Drops{Sums: 21}); d != (Deaf{}) {
+		t.Errorf("two packets, as of a damaged cable: %+v", d)
+	}
+	if d := DeafTo(proc, Drops{}); !d.Sums || !strings.Contains(d.Why, "has dropped 23 packets of TCP that arrived") {
+		t.Errorf("23 packets: %+v", d)
+	}
+}
+
 // The kernel's answers about ways of this machine can be read.
 func TestTheWayOfAPacketIsAsked(t *testing.T) {
 	to := netip.MustParseAddrPort("127.0.0.1:29500")

@@ -73,13 +73,21 @@ const (
 func Neighbour(dst netip.Addr) Presence {
 	dst = dst.Unmap()
 	h, err := nextHop(netip.Addr{}, netip.AddrPortFrom(dst, 0))
-	i, bad := net.InterfaceByName(h.iface)
-	if err != nil || bad != nil || h.gateway.IsValid() || h.local {
+	if err != nil || h.gateway.IsValid() || h.local {
 		return Unseen
 	}
-	all, _ := netlink.NeighList(i.Index, familyOf(dst))
+	return presence(h.iface, dst)
+}
+
+// presence is Neighbour for an interface's neighbour.
+func presence(iface string, of netip.Addr) Presence {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return Unseen
+	}
+	all, _ := netlink.NeighList(i.Index, familyOf(of))
 	for _, n := range all {
-		if a, ok := netip.AddrFromSlice(n.IP); ok && a.Unmap() == dst {
+		if a, ok := netip.AddrFromSlice(n.IP); ok && a.Unmap() == of.Unmap() {
 			switch {
 			case n.State&(unix.NUD_FAILED|unix.NUD_INCOMPLETE) != 0:
 				return Silent

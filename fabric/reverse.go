@@ -35,10 +35,12 @@ func strictSource(a netip.Addr) string {
 }
 
 // Deaf is why this node does not take packets that arrive: the way back to their sender leaves by another interface,
-// and the one at which they arrive takes packets only from its own way (strict rp_filter).
+// and the one at which they arrive takes packets only from its own way (strict rp_filter); or their checksums are
+// wrong.
 type Deaf struct {
 	Fault
-	From netip.Prefix `json:"from,omitzero"` // the senders; zero: not known
+	From netip.Prefix `json:"from,omitzero"`  // the senders; zero: not known
+	Sums bool         `json:"sums,omitempty"` // what arrives has wrong checksums: the sender or the path is the reason
 }
 
 // Hears reports whether this node takes packets of a sender, as far as d shows it.
@@ -50,7 +52,8 @@ func (d Deaf) Hears(a netip.Addr) bool {
 const fewDrops = 3
 
 // DeafTo returns which packets this node does not take: those of neighbours to which its routing table main has a way
-// by another interface, or those that were dropped since an earlier look.
+// by another interface, or those that were dropped since an earlier look, also for
+// their checksums.
 func DeafTo(proc fs.FS, before Drops) Deaf {
 	strict := strictInterfaces(proc)
 	if len(strict) > 0 {
@@ -61,15 +64,30 @@ func DeafTo(proc fs.FS, before Drops) Deaf {
 			return d
 		}
 	}
-	n := ReadDrops(proc).Since(before).ReversePath
+	risen := ReadDrops(proc).Since(before)
+	n := risen.ReversePath
 	if n < fewDrops {
-		return Deaf{}
+		return damaged(risen.Sums)
 	}
 	show := "nstat -az TcpExtIPReversePathFilter; sysctl net.ipv4.conf.all.log_martians=1; dmesg   # shows their senders"
 	return Deaf{Fault: Fault{
 		Why: fmt.Sprintf("this node has dropped %d packets, since the way back to their sender leaves by another interface "+
 			"(rp_filter)", n),
 		Do: show + "\n" + loosen(strict...),
+	}}
+}
+
+// damaged is DeafTo for packets of TCP that arrived with a wrong checksum. A sender's card has to compute it, and fails
+// for some packets only; a damaged cable spoils few of many.
+func damaged(n int64) Deaf {
+	if n < fewDrops {
+		return Deaf{}
+	}
+	return Deaf{Sums: true, Fault: Fault{
+		Why: fmt.Sprintf("this node has dropped %d packets of TCP that arrived with a wrong checksum (InCsumErrors in "+
+			"/proc/net/snmp): the card of their sender computes it wrongly, or a device between changes packets", n),
+		Do: "ethtool -K IFACE tx off tso off   # to try, on the node that sends them, IFACE: the interface of its address\n" +
+			"nstat -az TcpInCsumErrors   # here: does it rise still?",
 	}}
 }
 

@@ -21,8 +21,9 @@ const fewHops = 16
 // Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
 // it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
 // has no link or no ARP, the node does not take packets to its own address, an entry leads to another machine
-// (Misdirected), or packets end at a router. It is the zero Fault where nothing is wrong here.
-func Stuck(dsts []netip.Addr) (f Fault) {
+// (Misdirected), NAT sends the packets on, the router or the host of a VXLAN does not answer, its own queue drops them,
+// or they end at a router. It is the zero Fault where nothing is wrong here.
+func Stuck(dsts []netip.AddrPort) (f Fault) {
 	for _, dst := range dsts {
 		if f = stuck(dst); f == (Fault{}) {
 			return f
@@ -31,9 +32,9 @@ func Stuck(dsts []netip.Addr) (f Fault) {
 	return f
 }
 
-func stuck(dst netip.Addr) Fault {
-	dst = dst.Unmap()
-	if f := blocked(dst); f != (Fault{}) {
+func stuck(to netip.AddrPort) Fault {
+	dst := to.Addr().Unmap()
+	if f := blocked(Call{To: netip.AddrPortFrom(dst, to.Port()), Gone: All}); f != (Fault{}) {
 		return f
 	}
 	r, err := RouteTo(dst)
@@ -47,8 +48,37 @@ func stuck(dst netip.Addr) Fault {
 	return Fault{}
 }
 
-// blocked returns why no packet gets to an address, whatever its hop limit.
-func blocked(dst netip.Addr) Fault {
+// blocked returns why packets of a call do not get to its address, whatever their hop limit.
+func blocked(c Call) Fault {
+	dst := c.To.Addr()
+	if c.Gone != Long {
+		if f := unsent(dst); f != (Fault{}) {
+			return f
+		}
+	}
+	h, err := nextHop(c.From, c.To)
+	if err != nil || h.local || h.iface == "" || c.Gone == Nothing {
+		return Fault{}
+	}
+	if c.Gone == Astray {
+		return redirected(c.From, c.To, true)
+	}
+	if c.Gone == All {
+		for _, why := range []func() Fault{
+			func() Fault { return redirected(c.From, c.To, false) },
+			func() Fault { return h.routerless(dst) },
+			func() Fault { return misforwarded(h, dst) },
+		} {
+			if f := why(); f != (Fault{}) {
+				return f
+			}
+		}
+	}
+	return queued(c.From, c.To, h.iface, c.Gone == Long)
+}
+
+// unsent returns why no packet gets to an address by this node's interfaces, routes and neighbours.
+func unsent(dst netip.Addr) Fault {
 	if f := callable(dst); f != (Fault{}) {
 		return f
 	}
@@ -68,6 +98,17 @@ func blocked(dst netip.Addr) Fault {
 			r.Src), fmt.Sprintf("ip route show table local\nip route add local %s dev %s table local", r.Src, i.Name)}
 	}
 	return Misdirected(dst)
+}
+
+// routerless returns that no machine answers for the router to which packets for an address go.
+func (h hop) routerless(dst netip.Addr) Fault {
+	if !h.gateway.IsValid() || presence(h.iface, h.gateway) != Silent {
+		return Fault{}
+	}
+	return Fault{fmt.Sprintf("this node sends packets for %s to the router %s on %s, and no machine answers for that "+
+		"address (ARP)", dst, h.gateway, h.iface),
+		fmt.Sprintf("ip route get %s; ip neigh show %s; ping %[2]s\nis that the router's address, and is it up?", dst,
+			h.gateway)}
 }
 
 // noRoute returns what the kernel's error about a route means.

@@ -34,17 +34,44 @@ func Near(from, to netip.Addr) (who []string, asked bool) {
 	return who, err == nil
 }
 
-// Wrong returns why packets from one of this node's addresses do not get to another node's, or why this node does not
-// take those from there, as far as it shows itself: as Stuck, but for the hop limit; a policy of IPsec, no answers by
-// ARP, or rp_filter. risen is how far counters have risen while packets between the two did not get through. It is the
-// zero Fault where nothing is wrong here.
-func Wrong(from, to netip.Addr, risen Drops) Fault {
-	from, to = from.Unmap(), to.Unmap()
-	if f := blocked(to); f != (Fault{}) { // a low hop limit does not appear later
+// Gone is which packets of a call do not get through.
+type Gone int
+
+// The kinds of packets. Of Nothing no call has failed: then only tables are read, and nothing is sent.
+const (
+	Nothing Gone = iota
+	Long         // long packets, while short ones arrive
+	All
+	Astray // none: a machine answers, and it is not the other node
+)
+
+// Call is a call of this node to another one.
+type Call struct {
+	From  netip.Addr     // zero: the kernel's choice
+	To    netip.AddrPort // port 0: not known
+	Gone  Gone
+	Risen Drops // how far counters have risen meanwhile
+}
+
+// Wrong returns why packets of a call do not get to the other node, or why this node does not take those from there, as
+// far as this node shows it itself: as Stuck, but for the hop limit; a policy of IPsec, no answers by ARP, or
+// rp_filter. It is the zero Fault where nothing is wrong here.
+func Wrong(c Call) Fault {
+	c.From, c.To = c.From.Unmap(), netip.AddrPortFrom(c.To.Addr().Unmap(), c.To.Port())
+	to := c.To.Addr()
+	if f := blocked(c); f != (Fault{}) || c.Gone == Long || c.Gone == Astray { // a low hop limit does not appear later
 		return f
 	}
+	from := c.From
+	if !from.IsValid() {
+		h, err := nextHop(from, c.To)
+		if err != nil {
+			return Fault{}
+		}
+		from = h.src
+	}
 	why := sealed(from, to)
-	if why == "" && risen.NoState > 0 {
+	if why == "" && c.Risen.NoState > 0 {
 		why = "this node's IPsec drops packets for lack of a security association (XfrmOutNoStates in " +
 			"/proc/net/xfrm_stat rises)"
 	}
@@ -60,7 +87,7 @@ func Wrong(from, to netip.Addr, risen Drops) Fault {
 			"hardware address", i.Name, ignoresARP, to), setConf("arp_ignore", 0, i.Name)}
 	}
 	strict, at := strictSource(from), netip.AddrPortFrom(to, 0)
-	if risen.ReversePath == 0 || strict == "" {
+	if c.Risen.ReversePath == 0 || strict == "" {
 		return Fault{}
 	}
 	h, err := nextHop(from, at)
@@ -101,25 +128,27 @@ func interfaceIn(own, other netip.Addr) (net.Interface, bool) {
 type Drops struct {
 	ReversePath int64 // IPReversePathFilter: by rp_filter, without ARP
 	NoState     int64 // XfrmOutNoStates: IPsec has a policy for them, and no security association
+	Sums        int64 // InCsumErrors of TCP: they arrived with a wrong checksum
 }
 
 // ReadDrops reads the counters, from /proc.
 func ReadDrops(proc fs.FS) Drops {
-	return Drops{ReversePath: columnOf(readText(proc, "net/netstat"), "IPReversePathFilter"),
-		NoState: lineOf(readText(proc, "net/xfrm_stat"), "XfrmOutNoStates")}
+	return Drops{ReversePath: columnOf(readText(proc, "net/netstat"), "TcpExt:", "IPReversePathFilter"),
+		NoState: lineOf(readText(proc, "net/xfrm_stat"), "XfrmOutNoStates"),
+		Sums:    columnOf(readText(proc, "net/snmp"), "Tcp:", "InCsumErrors")}
 }
 
 // Since returns how far the counters have risen since an earlier look.
 func (d Drops) Since(before Drops) Drops {
-	return Drops{d.ReversePath - before.ReversePath, d.NoState - before.NoState}
+	return Drops{d.ReversePath - before.ReversePath, d.NoState - before.NoState, d.Sums - before.Sums}
 }
 
-// columnOf returns a counter of /proc/net/netstat: a line of names, then one of values.
-func columnOf(text, name string) (n int64) {
+// columnOf returns a counter of a group in /proc/net/netstat or snmp: a line of names, then one of values.
+func columnOf(text, group, name string) (n int64) {
 	var names []string
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if i := slices.Index(names, name); i >= 0 && i < len(f) && f[0] == names[0] {
+		if i := slices.Index(names, name); i >= 0 && i < len(f) && f[0] == group && names[0] == group {
 			n, _ = strconv.ParseInt(f[i], 10, 64)
 			return n
 		}

@@ -58,16 +58,21 @@ func TestIPsecDropsWhatAPolicyWantsSealedWithoutAnAssociation(t *testing.T) {
 }
 
 func TestCountersOfDroppedPackets(t *testing.T) {
-	proc := func(rp, state string) fstest.MapFS {
+	proc := func(rp, state, sums string) fstest.MapFS {
 		return fstest.MapFS{"net/netstat": {Data: []byte("TcpExt: SyncookiesSent IPReversePathFilter TCPHits\n" +
 			"TcpExt: 1 " + rp + " 3\nIpExt: InNoRoutes\nIpExt: 4\n")},
+			"net/snmp": {Data: []byte("Icmp: InMsgs InErrors InCsumErrors\nIcmp: 7 0 99\nTcp: RtoMin OutRsts InCsumErrors\n" +
+				"Tcp: 200 4 " + sums + "\nUdp: InErrors InCsumErrors\nUdp: 0 98\n")},
 			"net/xfrm_stat": {Data: []byte("XfrmInError  0\nXfrmOutNoStates \t" + state + "\n")}}
 	}
-	before := ReadDrops(proc("5", "2"))
-	if got, want := ReadDrops(proc("9", "2")).Since(before), (Drops{ReversePath: 4}); got != want {
+	before := ReadDrops(proc("5", "2", "1"))
+	if got, want := ReadDrops(proc("9", "2", "1")).Since(before), (Drops{ReversePath: 4}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := ReadDrops(proc("5", "8")).Since(before), (Drops{NoState: 6}); got != want {
+	if got, want := ReadDrops(proc("5", "8", "1")).Since(before), (Drops{NoState: 6}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := ReadDrops(proc("5", "2", "24")).Since(before), (Drops{Sums: 23}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := ReadDrops(fstest.MapFS{}); got != (Drops{}) {
@@ -78,7 +83,7 @@ func TestCountersOfDroppedPackets(t *testing.T) {
 // TestNothingIsWrongWithAHealthyNode: this machine reaches itself, and drops nothing.
 func TestNothingIsWrongWithAHealthyNode(t *testing.T) {
 	lo := netip.MustParseAddr("127.0.0.1")
-	if f := Wrong(lo, lo, Drops{ReversePath: 3}); f != (Fault{}) {
+	if f := Wrong(Call{From: lo, To: netip.AddrPortFrom(lo, 9), Gone: All, Risen: Drops{ReversePath: 3}}); f != (Fault{}) {
 		t.Errorf("%+v", f)
 	}
 	if who, asked := Near(lo, lo); asked || len(who) > 0 {

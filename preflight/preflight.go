@@ -96,7 +96,7 @@ type Input struct {
 	// DialFrom connects from one of this node's addresses; nil: it opens no connection.
 	DialFrom func(ctx context.Context, from netip.Addr, addr string) (net.Conn, error)
 	// Stuck returns why this node cannot send to any of some addresses (fabric.Stuck).
-	Stuck func(dsts []netip.Addr) fabric.Fault
+	Stuck func(dsts []netip.AddrPort) fabric.Fault
 	// Neighbour returns whether a machine answers for an address (fabric.Neighbour).
 	Neighbour func(dst netip.Addr) fabric.Presence
 	// Detour returns in which unusual way this node sends packets to an address (fabric.DetourTo).

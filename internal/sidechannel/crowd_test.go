@@ -70,7 +70,7 @@ func TestAttemptsThatTheCallerEndsAreNotCounted(t *testing.T) {
 	to, _ := fullListener(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if f := OpenFlows(ctx, to, Options{}, 3); f != (Flows{}) {
+	if f, _ := OpenFlows(ctx, to, Options{}, 3); f != (Flows{}) {
 		t.Errorf("got %+v", f)
 	}
 }
@@ -98,7 +98,7 @@ func TestOnlyAttemptsThatWereMadeAreCompared(t *testing.T) {
 	}
 	defer held.Close()
 	at := held.Addr().(*net.TCPAddr).AddrPort()
-	if got := again(t.Context(), at, Options{}, []netip.AddrPort{at}, nil); got != "" {
+	if got, _ := again(t.Context(), at, Options{}, []netip.AddrPort{at}, nil); got != "" {
 		t.Errorf("a port in use: got %q", got)
 	}
 }

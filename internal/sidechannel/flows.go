@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -26,6 +27,12 @@ type Flows struct {
 	Never   int   `json:"never,omitempty"`   // of these, those that were not open within 3.5 s
 	Refused int   `json:"refused,omitempty"` // of these, those that were refused
 	Again   Retry `json:"again,omitempty"`   // "": not tried again
+}
+
+// Ends are this node's ends of connections that were tried again. Only of those the ports decide by which next hop the
+// kernel sends: for one that had no port before, it may choose first.
+type Ends struct {
+	Unopened, Opened []netip.AddrPort // of those that did not open, and of those that did at once
 }
 
 // Retry is the result of connections that were tried again from the same ports: first those that had not opened.
@@ -55,16 +62,16 @@ func (f Flows) Lossy() bool { return f.Late-f.Never > 1 }
 
 // OpenFlows opens n connections to a port at once, and holds them until all are open or 3.5 s are over. Where some do
 // not open, it tries each again from the port that it had.
-func OpenFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) Flows {
-	f, _ := openFlows(ctx, to, opt, n)
-	return f
+func OpenFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (Flows, Ends) {
+	f, _, ends := openFlows(ctx, to, opt, n)
+	return f, ends
 }
 
-// openFlows also returns the ends of this node from which a connection opened at once.
-func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Flows, good []netip.AddrPort) {
+// openFlows also returns the ends from which a connection opened at once, at the first try.
+func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Flows, good []netip.AddrPort, ends Ends) {
+	var bad []netip.AddrPort
 	all := make([]attempt, n)
 	burst(ctx, to, opt, all, knockBudget)
-	var bad []netip.AddrPort
 	for _, one := range all {
 		switch {
 		case one.failed:
@@ -84,14 +91,14 @@ func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Fl
 		f.Tried++
 	}
 	if f.Never == 0 {
-		return f, good
+		return f, good, ends
 	}
 	select {
 	case <-time.After(rest):
-		f.Again = again(ctx, to, opt, bad, good)
+		f.Again, ends = again(ctx, to, opt, bad, good)
 	case <-ctx.Done():
 	}
-	return f, good
+	return f, good, ends
 }
 
 // crowd are the further connections of a call whose own has no answer yet.
@@ -100,7 +107,8 @@ type crowd struct {
 	done  chan struct{} // closed when the rest is known
 	flows Flows
 	good  []netip.AddrPort // ends of this node from which one opened at once
-	shut  bool             // none opened, at Options.Open neither
+	ends  Ends
+	shut  bool // none opened, at Options.Open neither
 }
 
 // openCrowd begins to open them.
@@ -112,7 +120,7 @@ func openCrowd(ctx context.Context, to netip.AddrPort, opt Options) *crowd {
 	if opt.Open.IsValid() {
 		both.Go(func() { burst(ctx, opt.Open, opt, known, knockBudget) })
 	}
-	both.Go(func() { c.flows, c.good = openFlows(ctx, to, opt, opt.Crowd) })
+	both.Go(func() { c.flows, c.good, c.ends = openFlows(ctx, to, opt, opt.Crowd) })
 	silent := func(one attempt) bool { return !one.open && !one.refused && !one.failed }
 	go func() {
 		defer close(c.done)
@@ -136,9 +144,9 @@ func (a *Answer) further(ctx context.Context, to netip.AddrPort, opt Options, ru
 	switch {
 	case running != nil:
 		<-running.done
-		a.Flows = running.flows
+		a.Flows, a.Ends = running.flows, running.ends
 	case a.Flows.Tried == 0:
-		a.Flows = OpenFlows(ctx, to, opt, opt.Crowd)
+		a.Flows, a.Ends = OpenFlows(ctx, to, opt, opt.Crowd)
 	}
 }
 
@@ -158,7 +166,7 @@ func dialAgain(ctx context.Context, to, own netip.AddrPort, via string) (*net.TC
 }
 
 // again opens connections from ports where none opened, and shortly after from those where one did.
-func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []netip.AddrPort) Retry {
+func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []netip.AddrPort) (r Retry, ends Ends) {
 	first, second := from(bad), from(good)
 	var both sync.WaitGroup
 	both.Go(func() { burst(ctx, to, opt, first, againBudget) })
@@ -171,9 +179,18 @@ func again(ctx context.Context, to netip.AddrPort, opt Options, bad, good []neti
 	})
 	both.Wait()
 	if ctx.Err() != nil {
-		return ""
+		return "", ends
 	}
-	return compare(first, second)
+	for _, one := range slices.Concat(first, second) {
+		switch {
+		case one.failed:
+		case !one.open:
+			ends.Unopened = append(ends.Unopened, one.own)
+		case !one.late:
+			ends.Opened = append(ends.Opened, one.own)
+		}
+	}
+	return compare(first, second), ends
 }
 
 // compare returns what connections show that were tried again; "": too few of them could be.

@@ -57,6 +57,7 @@ type Answer struct {
 	About               []byte  // as passed to Listen; nil: not asked
 	Retrans             int     // segments that this side sent again, and that had not arrived; SYN included
 	Flows               Flows   // of Options.Crowd
+	Ends                Ends    // of these
 	Shut                bool    // no SYN was answered, at Options.Open neither
 	Speed               float64 // of Bulk's way out, bytes/s, as far as the path limits it; 0: unknown
 	Unscaled            bool    // the connection has no window scaling (RFC 7323)
@@ -164,9 +165,9 @@ func (a *Answer) connect(ctx context.Context, to netip.AddrPort, opt Options) (c
 	case <-more.done:
 	}
 	<-more.done
-	a.Flows, a.Shut = more.flows, more.shut
-	if len(more.good) > 0 && len(dialed) == 0 {
-		if c, err := dialAgain(ctx, to, more.good[0], opt.Via); err == nil {
+	a.Flows, a.Ends, a.Shut = more.flows, more.ends, more.shut
+	if good := more.good; len(good) > 0 && len(dialed) == 0 {
+		if c, err := dialAgain(ctx, to, good[0], opt.Via); err == nil {
 			cancel()
 			if d := <-dialed; d.c != nil {
 				_ = d.c.SetLinger(0)

@@ -4,7 +4,6 @@ package calls
 import (
 	"context"
 	"crypto/tls"
-	"iter"
 	"net"
 	"net/netip"
 	"slices"
@@ -42,9 +41,8 @@ type Caller struct {
 	// Store is the address of the store to which this node has a connection; zero: not known.
 	Store netip.AddrPort
 	// Hosts is the address at which this node hosts the store, to which all others have connections; zero: it does not.
-	Hosts netip.Addr
-	// Detour is fabric.DetourTo; nil: the way of no call is looked at.
-	Detour func(from netip.Addr, to netip.AddrPort) fabric.Detour
+	Hosts  netip.Addr
+	Tables Tables
 }
 
 // Make calls the partners and node rank 0 of a world: whether each answers under its own ID, whether long messages
@@ -102,57 +100,8 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 		wg.Go(func() { lossOf[i](&out[i]) })
 	}
 	wg.Wait()
-	c.detours(out)
+	c.own(out)
 	return out, names.result(), context.Cause(ctx)
-}
-
-// detours finds the calls that failed after their packets took an unusual way, which no call that got through took.
-func (c Caller) detours(made []Call) {
-	if c.Detour == nil {
-		return
-	}
-	usual := map[string]bool{}
-	look := func(failed bool, see func(*Call, fabric.Detour)) (seen bool) {
-		for i := range made {
-			k := &made[i]
-			at, err := netip.ParseAddrPort(k.Addr)
-			if err != nil || k.Port || k.Here || k.Failed() != failed || k.Cause == sidechannel.Unknown {
-				continue
-			}
-			if d := c.Detour(k.from, at); d.Why != "" {
-				see(k, d)
-				seen = true
-			}
-		}
-		return seen
-	}
-	if !look(true, func(*Call, fabric.Detour) {}) {
-		return
-	}
-	look(false, func(_ *Call, d fabric.Detour) { usual[d.Way] = true })
-	for from, to := range c.connected(made) {
-		usual[c.Detour(from, to).Way] = true
-	}
-	look(true, func(k *Call, d fabric.Detour) {
-		if !usual[d.Way] {
-			k.Wrong, k.Here = d.Fault, true
-		}
-	})
-}
-
-// connected returns connections that this node has as a client or as the host of the store, which show what is usual.
-func (c Caller) connected(made []Call) iter.Seq2[netip.Addr, netip.AddrPort] {
-	return func(yield func(from netip.Addr, to netip.AddrPort) bool) {
-		if c.Store.IsValid() && !yield(netip.Addr{}, c.Store) {
-			return
-		}
-		for _, k := range made {
-			if at, err := netip.ParseAddrPort(k.Addr); err == nil && c.Hosts.IsValid() && !k.Also &&
-				!yield(c.Hosts, netip.AddrPortFrom(at.Addr(), 0)) {
-				return
-			}
-		}
-	}
 }
 
 // options returns how an address is called, with a crowd or without.
@@ -185,13 +134,9 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	if sidechannel.CauseOf(err) == sidechannel.Reset { // once more: a listener closes the connection of a late caller
 		got, err = sidechannel.Probe(ctx, at, keys, opt)
 	}
-	c.Flows, c.Shut = got.Flows, got.Shut
+	c.Flows, c.ends, c.Shut = got.Flows, got.Ends, got.Shut
 	if err != nil && got.RTT == 0 { // else it has answered, and only the rest took too long
 		c.Cause, c.Err, c.Here = sidechannel.CauseOf(err), err.Error(), sidechannel.Here(err)
-		if c.Cause == sidechannel.Dropped || c.Cause == sidechannel.Silent {
-			c.Wrong = fabric.Misdirected(addr)
-			c.Here = c.Here || c.Wrong.Why != ""
-		}
 		return c, nil, nil
 	}
 	if got.ID != to.ID {
@@ -244,7 +189,7 @@ func knock(ctx context.Context, m rendezvous.Member, from netip.Addr) Call {
 	at := netip.AddrPortFrom(m.Addr, uint16(m.Port))
 	ctx, cancel := context.WithTimeout(ctx, Budget)
 	defer cancel()
-	c := Call{Addr: at.String(), Port: true}
+	c := Call{Addr: at.String(), Port: true, from: from}
 	id, err := sidechannel.Knock(ctx, at, from)
 	switch {
 	case err != nil:

@@ -82,15 +82,57 @@ func TestTheSourceOfACall(t *testing.T) {
 	}
 }
 
+// The tables are asked for calls that failed, and for what of them.
+func TestOnlyCallsThatFailedAreLookedAt(t *testing.T) {
+	var asked []fabric.Call
+	legs := 0
+	c := Caller{Tables: Tables{Wrong: func(k fabric.Call) fabric.Fault {
+		asked = append(asked, k)
+		return fabric.Fault{Why: "NAT"}
+	}, DeadLeg: func(_, _ []netip.AddrPort, _ netip.AddrPort) fabric.Fault {
+		legs++
+		return fabric.Fault{}
+	}}}
+	const at = "10.0.0.1:9"
+	for _, tt := range []struct {
+		name string
+		call Call
+		want fabric.Gone
+		legs int
+	}{
+		{"it got through", Call{}, fabric.Nothing, 0},
+		{"some opened late", Call{Flows: sidechannel.Flows{Tried: 12, Late: 3}}, fabric.Nothing, 0},
+		{"dropped", Call{Cause: sidechannel.Dropped}, fabric.All, 0},
+		{"another answers", Call{Other: "x"}, fabric.Astray, 0},
+		{"refused", Call{Cause: sidechannel.Refused}, fabric.Astray, 0},
+		{"refused here", Call{Cause: sidechannel.Denied, Here: true}, fabric.Nothing, 0},
+		{"another token", Call{Cause: sidechannel.Token}, fabric.Nothing, 0},
+		{"long messages there", Call{Stall: "there"}, fabric.Long, 0},
+		{"long messages back", Call{Stall: "back"}, fabric.Long, 0},
+		{"full packets", Call{Hole: true, MTU: 1181}, fabric.Long, 0},
+		{"some never opened", Call{Flows: sidechannel.Flows{Tried: 12, Late: 3, Never: 3}}, fabric.Nothing, 1},
+		{"none opened", Call{Cause: sidechannel.Dropped, Flows: sidechannel.Flows{Tried: 12, Late: 12, Never: 12}},
+			fabric.All, 0},
+	} {
+		asked, legs, tt.call.Addr = nil, 0, at
+		made := []Call{tt.call}
+		c.own(made)
+		if (len(asked) > 0) != (tt.want != fabric.Nothing) || len(asked) > 0 && (asked[0].Gone != tt.want ||
+			asked[0].To.String() != at || !made[0].Here || made[0].Wrong.Why != "NAT") || legs != tt.legs {
+			t.Errorf("%s: asked %+v, %d legs; %+v", tt.name, asked, legs, made[0])
+		}
+	}
+}
+
 // An unusual way is the reason where all calls that took it failed, and is the site's own where one got through.
 func TestOnlyAWayThatNoCallGotThroughIsTheReason(t *testing.T) {
 	odd := map[string]string{"10.0.0.1:9": "to r1", "10.0.0.2:9": "to r1", "10.0.0.3:9": "to r2"}
-	c := Caller{Detour: func(_ netip.Addr, to netip.AddrPort) (d fabric.Detour) {
+	c := Caller{Tables: Tables{Detour: func(_ netip.Addr, to netip.AddrPort) (d fabric.Detour) {
 		if d.Way = odd[to.String()]; d.Way != "" {
 			d.Why = d.Way
 		}
 		return d
-	}}
+	}}}
 	for name, tt := range map[string]struct {
 		calls []Call
 		want  string // the reasons

@@ -46,7 +46,8 @@ type Call struct {
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
 
-	from netip.Addr // the caller's address; zero: the kernel's choice
+	ends sidechannel.Ends // of Flows
+	from netip.Addr       // the caller's address; zero: the kernel's choice
 }
 
 // Failed reports whether the call did not reach the intended node.

@@ -194,16 +194,15 @@ func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f findi
 	if in.Stuck == nil {
 		return f, false
 	}
-	var addrs []netip.Addr
 	var at []netip.AddrPort
 	for _, e := range all {
 		port, _ := strconv.ParseUint(e.port, 10, 16)
 		for _, a := range addrsOf(ctx, in, e).addrs {
-			addrs, at = append(addrs, a), append(at, netip.AddrPortFrom(a, uint16(port)))
+			at = append(at, netip.AddrPortFrom(a, uint16(port)))
 		}
 	}
 	waits := "this node waits until its --join-timeout"
-	if s := in.Stuck(addrs); s.Why != "" {
+	if s := in.Stuck(at); s.Why != "" {
 		return finding.Warnf("the store is not reached, and the reason is here: %s", s.Why).Breaking("%s", waits).
 			Do("%s", s.Here()), true
 	}

@@ -81,7 +81,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
-				in.Stuck = func([]netip.Addr) fabric.Fault { return tt.stuck }
+				in.Stuck = func([]netip.AddrPort) fabric.Fault { return tt.stuck }
 				in.Detour = func(netip.AddrPort) fabric.Detour { return fabric.Detour{Fault: tt.odd} }
 				in.Neighbour = func(netip.Addr) fabric.Presence { return tt.there }
 				checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", in), tt.want)

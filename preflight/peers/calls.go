@@ -163,14 +163,8 @@ func wordsOf(e edge, posts []Post) words {
 	if w, ok := twins(e, posts); ok {
 		return w
 	}
-	if c.Other != "" {
-		who := "another launch"
-		if i := slices.IndexFunc(posts, func(p Post) bool { return p.ID == c.Other }); i >= 0 {
-			who = posts[i].Name
-		}
-		return words{id: "peer.identity", why: fmt.Sprintf("%s answers at %s in its place", who, c.Addr),
-			fix: fmt.Sprintf("ip addr   # on both: two machines have that address, or a device forwards it\n"+
-				"give %s its own: launch --addr ADDRESS …", e.to.Name)}
+	if c.Other != "" && c.Wrong.Why == "" {
+		return inPlaceOf(e, posts)
 	}
 	if w, ok := clones(e); ok {
 		return w
@@ -224,6 +218,10 @@ func (b blamed) large() finding.Finding {
 	e := b.common()
 	f := finding.Failf("%s, short ones do", b.what("long messages")).Named("peer.large").
 		Breaking("the ranks connect, and the first large collective hangs forever")
+	if w, known := b.explained(); known {
+		f.What += ": " + w.why
+		return b.see(f).Do("%s", w.fix)
+	}
 	if c := e.call; c.Hole && c.MTU > 0 {
 		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
 		return b.see(f).
@@ -237,6 +235,10 @@ func (b blamed) large() finding.Finding {
 // hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE frames do not.
 func (b blamed) hole() finding.Finding {
 	c := b.common().call
+	if w, known := b.explained(); known {
+		return b.see(finding.Warnf("%s: %s", b.what("full packets"), w.why).Named("peer.mtu")).
+			Breaking("TCP made its segments smaller and arrived; RDMA over this network may hang").Do("%s", w.fix)
+	}
 	return b.see(finding.Warnf("%s: over %d bytes they vanish silently, and the interface sends up to %d",
 		b.what("full packets"), c.MTU, c.IfMTU).Named("peer.mtu").
 		Breaking("TCP made its segments smaller and arrived; RDMA over this network, or a route that changes, may hang").

@@ -19,6 +19,16 @@ func limited(all []edge) func(edge) bool {
 	return func(e edge) bool { return e.call.Limited() && !later[e.to.Rank] }
 }
 
+// ownLeg returns the failure of connections that the caller's own route sends to a next hop that gives no answer.
+func (b blamed) ownLeg() finding.Finding {
+	e := b.edges[0]
+	f := finding.Failf("some connections %s never open: %s: %s", b.where(), e.from.Name, e.call.Wrong.Why).
+		Named("peer.flows")
+	return b.measured(f, func(e edge) string { return calls.Opened(e.call.Flows, "") }).
+		Breaking("ranks open many connections, and those from such ports wait until a timeout").
+		Do("%s", e.call.Wrong.On(e.from.Name))
+}
+
 // byPort returns the failure of connections that do not get through because of their ports.
 func (b blamed) byPort() finding.Finding {
 	f := finding.Failf("connections %s: some ports never get an answer, the others always do (%d of %d paths)", b.where(),

@@ -1,9 +1,11 @@
 package peers
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight/calls"
@@ -81,6 +83,30 @@ func TestConnectionsThatDoNotOpen(t *testing.T) {
 		}
 		if (tc.unfit < 0) != (len(got[0].unfit) == 0) || tc.unfit >= 0 && got[0].unfit[0] != tc.unfit {
 			t.Errorf("%s: unfit are %v", tc.name, got[0].unfit)
+		}
+	}
+}
+
+// A leg of the caller's own route goes before what connections alone suggest, a limit on the called node.
+func TestALegOfTheCallersOwnRoute(t *testing.T) {
+	for _, flows := range []sidechannel.Flows{{Tried: 12, Late: 8, Never: 8, Again: sidechannel.Others},
+		{Tried: 12, Late: 5, Never: 5, Again: sidechannel.Same}} {
+		for _, failed := range []bool{false, true} {
+			posts := calling(2, func(from, _ int, c *calls.Call) {
+				if from == 1 {
+					c.Flows, c.Here = flows, true
+					c.Wrong = fabric.Fault{Why: "this node's route has several next hops", Do: "ip route"}
+					if failed {
+						drop(c)
+					}
+				}
+			})
+			got := append(compareCalls(posts), compareLoss(posts, nil)...)
+			if len(got) != 1 || got[0].Status != finding.Fail || !slices.Equal(got[0].unfit, []int{1}) ||
+				!strings.Contains(got[0].What, "host1: this node's route has several") ||
+				!strings.Contains(got[0].Fix, "ip route   # on host1") {
+				t.Errorf("%+v, failed %t: %+v", flows, failed, got)
+			}
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"launch/internal/sidechannel"
 	"launch/preflight/blame"
@@ -18,6 +19,8 @@ func (b blamed) guilty() (out []Post) {
 	}
 	for _, e := range b.edges {
 		if p, deaf := e.deaf(); deaf {
+			add(p)
+		} else if p, sends := e.damages(); sends {
 			add(p)
 		} else if e.elsewhere() {
 			add(e.to)
@@ -48,6 +51,40 @@ func (e edge) deaf() (Post, bool) {
 		}
 	}
 	return Post{}, false
+}
+
+// damages returns the node of a call whose long messages arrive at the other one with wrong checksums.
+func (e edge) damages() (Post, bool) {
+	switch {
+	case e.call.Stall == "there" && e.to.Deaf.Sums:
+		return e.from, true
+	case e.call.Stall == "back" && e.from.Deaf.Sums:
+		return e.to, true
+	}
+	return Post{}, false
+}
+
+// explained returns what is known of long messages that do not arrive: by the tables of the node that sends them, or
+// since they arrive with wrong checksums.
+func (b blamed) explained() (w words, known bool) {
+	for _, e := range b.edges {
+		if f := e.call.Wrong; f.Why != "" {
+			return words{why: e.from.Name + ": " + f.Why, fix: f.On(e.from.Name)}, true
+		}
+	}
+	for _, e := range b.edges {
+		sender, sends := e.damages()
+		if !sends {
+			continue
+		}
+		receiver := e.to
+		if sender.Rank == e.to.Rank {
+			receiver = e.from
+		}
+		return words{why: receiver.Name + ": " + receiver.Deaf.Why,
+			fix: strings.ReplaceAll(receiver.Deaf.Do, "the node that sends them", sender.Name)}, true
+	}
+	return w, false
 }
 
 // elsewhere reports whether the called node has chosen an address that the caller does not reach by an unusual way to

@@ -76,6 +76,60 @@ func TestANodeThatDropsForTheWayBackIsAtFault(t *testing.T) {
 	}
 }
 
+// The reason of a call may be in the caller's own tables: it leaves, and not the node that it called.
+func TestACallerWhoseOwnTablesAreTheReasonIsAtFault(t *testing.T) {
+	nat := fabric.Fault{Why: "this node's NAT sends calls on to 10.0.0.99", Do: "nft list ruleset"}
+	blame := func(c *calls.Call) { c.Wrong, c.Here = nat, true }
+	for _, tt := range []struct {
+		name  string
+		call  func(c *calls.Call)
+		want  string
+		other bool // the called node's call fails, too
+	}{
+		{"no answer", drop, "in either direction: host1: this node's NAT", true},
+		{"refused", func(c *calls.Call) { c.Cause = sidechannel.Refused }, "those back do: host1: this node's NAT", false},
+		{"another node answers", func(c *calls.Call) { c.Other = "x" }, "those back do: host1: this node's NAT", false},
+		{"long messages", func(c *calls.Call) { c.Stall = "there" }, "short ones do: host1: this node's NAT", false},
+	} {
+		got := compareCalls(calling(2, func(from, _ int, c *calls.Call) {
+			switch {
+			case from == 1:
+				tt.call(c)
+				blame(c)
+			case tt.other:
+				drop(c)
+			}
+		}))
+		if len(got) != 1 || !strings.Contains(got[0].What, tt.want) || !slices.Equal(got[0].unfit, []int{1}) ||
+			!strings.Contains(got[0].Fix, "nft list ruleset   # on host1") {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+// The node whose packets arrive with wrong checksums is at fault, and the one that counts them is not.
+func TestANodeWhosePacketsAreDamagedIsAtFault(t *testing.T) {
+	sums := fabric.Deaf{Sums: true, Fault: fabric.Fault{Why: "this node has dropped 9 packets",
+		Do: "ethtool -K IFACE tx off   # to try, on the node that sends them"}}
+	for _, damaged := range []bool{true, false} {
+		posts := calling(2, func(from, _ int, c *calls.Call) { c.Stall = map[int]string{1: "there", 0: "back"}[from] })
+		if damaged {
+			posts[0].Deaf = sums
+		}
+		got := compareCalls(posts)
+		if len(got) != 1 || !slices.Equal(got[0].unfit, []int{1}) ||
+			strings.Contains(got[0].What, "host0: this node has dropped 9 packets") != damaged ||
+			strings.Contains(got[0].Fix, "on host1") != damaged && damaged {
+			t.Errorf("damaged %t: %+v", damaged, got)
+		}
+	}
+	healthy := calling(2, func(_, _ int, _ *calls.Call) {})
+	healthy[0].Deaf = sums
+	if got := compareCalls(healthy); len(got) > 0 {
+		t.Errorf("a counter that rises without harm: %+v", got)
+	}
+}
+
 // Of a node that has chosen an address by an odd way to the store, the others need no route to that.
 func TestANodeWhoseAddressIsOfAnOddWayIsAtFault(t *testing.T) {
 	for _, odd := range []string{"", "this node sends packets to a router"} {

@@ -46,6 +46,11 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 	}
 	// Answers to new connections take the way of a call that failed, too.
 	all = sound(slices.Concat(sound(all, slow), failed), func(e edge) bool { return e.call.Failed() })
+	ownLeg := func(e edge) bool { return e.call.Never > 0 && e.call.Wrong.Why != "" }
+	for _, b := range causes(all, len(posts), ownLeg) {
+		out = append(out, judged{b.ownLeg(), ranksOf(b.guilty())})
+	}
+	all = sound(all, ownLeg)
 	byPort := func(e edge) bool { return e.call.ByPort() }
 	for _, b := range causes(all, len(posts), byPort) {
 		out = append(out, judged{b.byPort(), b.unfit()})

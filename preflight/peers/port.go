@@ -30,17 +30,19 @@ func closedPort(all []edge, posts []Post) (out []judged) {
 	_, port, _ := net.SplitHostPort(c.Addr)
 	who := finding.Map(failed, func(e edge) Post { return e.from })
 	names, unfit := finding.Some(namesOf(who)), ranksOf(who)
-	if len(failed) == tried {
+	if len(failed) == tried && c.Wrong.Why == "" {
 		unfit = []int{owner.Rank}
 	}
 	slices.Sort(unfit)
 	look := fmt.Sprintf("iptables -S; nft list ruleset   # on %s, and on the firewalls before it: open TCP port %s",
 		owner.Name, port)
-	switch c.Cause {
-	case sidechannel.Denied, sidechannel.Blackhole: // the caller's kernel says so, and sends nothing
+	switch {
+	case c.Wrong.Why != "":
+		look = c.Wrong.On(b.common().from.Name)
+	case c.Cause == sidechannel.Denied, c.Cause == sidechannel.Blackhole: // the caller's kernel says so, and sends nothing
 		look = fmt.Sprintf("ip rule; iptables -S OUTPUT; nft list ruleset   # on %s: what forbids it to call port %s", names,
 			port)
-	case sidechannel.Silent:
+	case c.Cause == sidechannel.Silent:
 		look = fmt.Sprintf("iptables -t nat -S; nft list ruleset   # on %s: does a NAT or proxy take calls to port %s?\n%s",
 			names, port, look)
 	}

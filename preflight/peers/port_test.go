@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"launch/fabric"
 	"launch/internal/sidechannel"
 	"launch/preflight/calls"
 )
@@ -39,6 +40,12 @@ func TestThePortOfTheStore(t *testing.T) {
 		"closed to one": {knocking(4, func(from int) bool { return from == 2 }, asIs),
 			"do not get through from host2 (1 of 3 tried)", []int{2}},
 		"of two": {knocking(2, func(int) bool { return true }, asIs), "from host1 (1 of 1 tried)", []int{0}},
+		"one caller's own NAT": {knocking(2, func(int) bool { return true }, func(rank int, p *Post) {
+			if rank == 1 {
+				c := &p.Calls[len(p.Calls)-1]
+				c.Wrong, c.Here = fabric.Fault{Why: "this node's NAT sends them on", Do: "nft list ruleset"}, true
+			}
+		}), "while those to other ports do: host1: this node's NAT sends them on", []int{1}},
 		"an older launch": {posts: knocking(3, func(int) bool { return true }, func(rank int, p *Post) {
 			if rank == 0 {
 				p.Version = "0"

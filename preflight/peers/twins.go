@@ -54,6 +54,17 @@ func twins(e edge, posts []Post) (words, bool) {
 	return w, true
 }
 
+// inPlaceOf returns the reason and the fix where another node answers a call.
+func inPlaceOf(e edge, posts []Post) words {
+	who := "another launch"
+	if i := slices.IndexFunc(posts, func(p Post) bool { return p.ID == e.call.Other }); i >= 0 {
+		who = posts[i].Name
+	}
+	return words{id: "peer.identity", why: fmt.Sprintf("%s answers at %s in its place", who, e.call.Addr),
+		fix: fmt.Sprintf("ip addr   # on both: two machines have that address, or a device forwards it\n"+
+			"give %s its own: launch --addr ADDRESS …", e.to.Name)}
+}
+
 // clones returns what is known where the two nodes of a call that gets lost have one hardware address.
 func clones(e edge) (words, bool) {
 	mac := e.from.Traits.PeerMAC

@@ -55,7 +55,7 @@ func (p *companion) gone(text, at string) {
 	text = p.located(text)
 	now := notCalled
 	if known {
-		if f := fabric.Stuck([]netip.Addr{n.Addr}); f.Why != "" {
+		if f := fabric.Stuck([]netip.AddrPort{netip.AddrPortFrom(n.Addr, uint16(n.Peer))}); f.Why != "" {
 			p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", f.Why, at, n.Rank, n.Name).
 				Named("node.lost").Do("%s", f.Here()))
 			return

@@ -33,7 +33,7 @@ type paths struct {
 	ctx   context.Context
 	calls sync.WaitGroup
 	tried map[netip.Addr]bool // the addresses there
-	wrong func(from, to netip.Addr, risen fabric.Drops) fabric.Fault
+	wrong func(fabric.Call) fabric.Fault
 
 	mu     sync.Mutex
 	judged map[netip.Addr]bool // the addresses there to which it is known what is wrong here
@@ -97,11 +97,14 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	var asked sync.WaitGroup
 	asked.Go(func() { way.ARP, way.Asked = fabric.Near(from, to) })
 	found, known := p.d.tryPath(ctx, n, from, to)
-	var risen fabric.Drops
-	if found.Outcome == scene.Unreachable {
-		risen = fabric.ReadDrops(fabric.Live().Proc).Since(before)
+	call := fabric.Call{From: from, To: netip.AddrPortFrom(to, uint16(n.Peer))}
+	switch {
+	case found.Outcome == scene.Unreachable:
+		call.Gone, call.Risen = fabric.All, fabric.ReadDrops(fabric.Live().Proc).Since(before)
+	case known && found.Outcome == scene.Answered && !found.Long:
+		call.Gone = fabric.Long
 	}
-	wrong := p.wrong(from, to, risen)
+	wrong := p.wrong(call)
 	way.Wrong, way.Fix = wrong.Why, wrong.Do
 	asked.Wait()
 	p.mu.Lock()
@@ -128,7 +131,7 @@ func (p *paths) wait(sockets []scene.Socket) ([]scene.Path, []scene.Way) {
 		}
 		more++
 		p.judged[to] = true
-		if f := p.wrong(from, to, fabric.Drops{}); f.Why != "" {
+		if f := p.wrong(fabric.Call{From: from, To: netip.AddrPortFrom(to, 0)}); f.Why != "" {
 			p.ways = append(p.ways, scene.Way{To: to, Wrong: f.Why, Fix: f.Do})
 		}
 	}

@@ -43,8 +43,8 @@ func TestALookJudgesAtMostSoManyWays(t *testing.T) {
 		}
 		var judged []netip.Addr
 		p := (&doctor{}).newPaths(ctx)
-		p.wrong = func(_, to netip.Addr, _ fabric.Drops) fabric.Fault {
-			judged = append(judged, to)
+		p.wrong = func(c fabric.Call) fabric.Fault {
+			judged = append(judged, c.To.Addr())
 			return fabric.Fault{Why: tt.why}
 		}
 		_, ways := p.wait(sockets)

@@ -89,7 +89,17 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	if ownNetwork(s.Node) {
 		text += "; in a container, --network host gives it the addresses of its machine"
 	}
-	return text + s.meant()
+	return text + s.meant() + translated(s.onlyStore())
+}
+
+// translated says where this node's NAT sends calls to the store, which is at no node's address then; "": nowhere else.
+func translated(at netip.AddrPort) string {
+	on := fabric.Redirected(netip.Addr{}, at)
+	if !on.IsValid() || on.Addr().IsLoopback() {
+		return ""
+	}
+	return fmt.Sprintf(". No node has that address: this node's NAT (kube-proxy, or a rule of nft or iptables) sends "+
+		"calls to it on to %s. The node there does not see that it is meant: name it on all, --store %s", on, on.Addr())
 }
 
 // meant says what the store's name means on this node, and how to compare it; "": it is an address.

@@ -32,11 +32,11 @@ const (
 type unreachedCallers struct {
 	since map[netip.Addr]time.Time // half open since then, and without an open connection
 	said  map[netip.Addr]bool
-	stuck map[netip.Addr]map[netip.AddrPort]bool // the other ends that were connected when a first one got stuck
-	wrong func(netip.Addr) fabric.Fault          // about packets to an address
+	stuck map[netip.Addr]map[netip.AddrPort]bool     // the other ends that were connected when a first one got stuck
+	wrong func(netip.Addr, fabric.Gone) fabric.Fault // about packets to an address
 }
 
-func newUnreachedCallers(wrong func(netip.Addr) fabric.Fault) *unreachedCallers {
+func newUnreachedCallers(wrong func(netip.Addr, fabric.Gone) fabric.Fault) *unreachedCallers {
 	return &unreachedCallers{since: map[netip.Addr]time.Time{}, said: map[netip.Addr]bool{},
 		stuck: map[netip.Addr]map[netip.AddrPort]bool{}, wrong: wrong}
 }
@@ -46,10 +46,10 @@ func newUnreachedCallers(wrong func(netip.Addr) fabric.Fault) *unreachedCallers 
 func (c *unreachedCallers) look(now time.Time, half []netip.Addr, unheard []scene.Socket,
 	open []netip.AddrPort) []string {
 	var out []string
-	say := func(a netip.Addr, text func(fabric.Fault) string) {
+	say := func(a netip.Addr, gone fabric.Gone, text func(fabric.Fault) string) {
 		if !c.said[a] && len(c.said) < maxNotes {
 			c.said[a] = true
-			out = append(out, text(c.wrong(a)))
+			out = append(out, text(c.wrong(a, gone)))
 		}
 	}
 	if len(half) > fewCallers {
@@ -64,7 +64,7 @@ func (c *unreachedCallers) look(now time.Time, half []netip.Addr, unheard []scen
 			since[a] = c.since[a]
 		}
 		if now.Sub(since[a]) >= halfAfter {
-			say(a, func(f fabric.Fault) string { return halfOpen(a, f) })
+			say(a, fabric.All, func(f fabric.Fault) string { return halfOpen(a, f) })
 		}
 	}
 	c.since = since
@@ -76,7 +76,7 @@ func (c *unreachedCallers) look(now time.Time, half []netip.Addr, unheard []scen
 			c.stuck[a] = endsOf(a, unheard, open)
 		case ends != nil && !ends[unmapped(k.Remote)]:
 			// It has connected again, which takes short packets only, and the same has happened to it.
-			say(a, func(f fabric.Fault) string { return unheardBy(a, k, f) })
+			say(a, fabric.Long, func(f fabric.Fault) string { return unheardBy(a, k, f) })
 		}
 	}
 	return out
@@ -121,11 +121,12 @@ func unheardBy(a netip.Addr, k scene.Socket, f fabric.Fault) string {
 }
 
 // wrongWay returns why packets of this node may not get to an address.
-func wrongWay(a netip.Addr) fabric.Fault {
-	if f := fabric.Misdirected(a); f.Why != "" {
+func wrongWay(a netip.Addr, gone fabric.Gone) fabric.Fault {
+	to := netip.AddrPortFrom(a, 0)
+	if f := fabric.Wrong(fabric.Call{To: to, Gone: gone}); f.Why != "" {
 		return f
 	}
-	return fabric.DetourTo(netip.Addr{}, netip.AddrPortFrom(a, 0)).Fault
+	return fabric.DetourTo(netip.Addr{}, to).Fault
 }
 
 // sayCallers prints what unreachedCallers finds; nil where this node does not host the store.

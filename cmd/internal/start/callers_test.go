@@ -63,7 +63,7 @@ func TestNodesThatDoNotHearTheStoreAreFound(t *testing.T) {
 		{"two, one after the other", []seen{{unheard: stuck(1), open: []netip.AddrPort{end(1), end(2)}},
 			{unheard: stuck(1, 2)}}, 0},
 	} {
-		c := newUnreachedCallers(func(netip.Addr) fabric.Fault { return fabric.Fault{} })
+		c := newUnreachedCallers(func(netip.Addr, fabric.Gone) fabric.Fault { return fabric.Fault{} })
 		now, said := time.Now(), 0
 		for _, l := range tt.looks {
 			said += len(c.look(now, l.half, l.unheard, l.open))
@@ -73,7 +73,7 @@ func TestNodesThatDoNotHearTheStoreAreFound(t *testing.T) {
 			t.Errorf("%s: said %d times, want %d", tt.name, said, tt.want)
 		}
 	}
-	c := newUnreachedCallers(func(netip.Addr) fabric.Fault { return fabric.Fault{} })
+	c := newUnreachedCallers(func(netip.Addr, fabric.Gone) fabric.Fault { return fabric.Fault{} })
 	said, now := 0, time.Now()
 	for range 30 {
 		said += len(c.look(now, many[:2], nil, nil))

@@ -153,7 +153,8 @@ func (s *Start) callOnce(ctx context.Context) ([]calls.Call, calls.Found, []call
 			return nil, calls.Found{}, nil, err
 		}
 	}
-	c.Store, c.Detour = s.onlyStore(), fabric.DetourTo
+	c.Store = s.onlyStore()
+	c.Tables = calls.Tables{Wrong: fabric.Wrong, DeadLeg: fabric.DeadLeg, Detour: fabric.DetourTo}
 	if s.store != nil && len(s.store.Serve) > 0 {
 		c.Hosts = s.World.Self.Addr
 	}

@@ -45,12 +45,14 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLook)
 	defer cancel()
-	var addrs []netip.Addr
+	var all []netip.AddrPort
 	for _, host := range storeNames(s.Job.Store.V) {
-		more, _ := systemResolver(ctx, host)
-		addrs = append(addrs, more...)
+		addrs, _ := systemResolver(ctx, host)
+		for _, a := range addrs {
+			all = append(all, netip.AddrPortFrom(a, uint16(s.Job.Store.V.Port)))
+		}
 	}
-	if f := fabric.Stuck(addrs); f.Why != "" {
+	if f := fabric.Stuck(all); f.Why != "" {
 		return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s",
 			strings.Join(s.store.Endpoints, ", "), f.Why).Do("%s", f.Here())
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight/calls"
@@ -59,11 +60,14 @@ func (s *Start) saySilent(ctx context.Context, long bool) bool {
 		crowd = 1
 	}
 	for _, at := range s.storeAt() {
-		f := sidechannel.OpenFlows(ctx, at, sidechannel.Options{}, crowd)
+		f, ends := sidechannel.OpenFlows(ctx, at, sidechannel.Options{}, crowd)
 		if ctx.Err() != nil {
 			return false // a later wait looks again
 		}
-		text := unopened(at.String(), f)
+		text := own(at, f, ends)
+		if text == "" {
+			text = unopened(at.String(), f)
+		}
 		if text == "" && long && f.Tried > 0 && f.Never == 0 {
 			text = silence(at.String(), at.Addr().String())
 		}
@@ -79,6 +83,26 @@ func (s *Start) saySilent(ctx context.Context, long bool) bool {
 		}
 	}
 	return false
+}
+
+// own returns what this node's own tables show of connections to the store, of which none opens, or a part, or all
+// while the store is silent: then long packets may be dropped; "": nothing.
+func own(at netip.AddrPort, f sidechannel.Flows, ends sidechannel.Ends) string {
+	if f.Tried == f.Refused {
+		return "" // it was not started yet
+	}
+	why := fabric.DeadLeg(ends.Unopened, ends.Opened, at)
+	call := fabric.Call{To: at, Gone: fabric.Long}
+	if f.Never == f.Tried {
+		call.Gone = fabric.All
+	}
+	if why.Why == "" {
+		why = fabric.Wrong(call)
+	}
+	if why.Why == "" {
+		return ""
+	}
+	return fmt.Sprintf("the store at %s is not reached, and the reason is here: %s\n%s", at, why.Why, why.Here())
 }
 
 // accepted reports whether the store has accepted a connection of this node.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"launch/fabric"
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/rendezvous"
 )
@@ -31,7 +32,10 @@ func Unreached(ctx context.Context, err error, at job.Store) error {
 	if a, err := netip.ParseAddr(at.Host); err == nil {
 		addrs, unnamed = []netip.Addr{a}, nil
 	}
-	if stuck := fabric.Stuck(addrs); stuck.Why != "" {
+	stuck := fabric.Stuck(finding.Map(addrs, func(a netip.Addr) netip.AddrPort {
+		return netip.AddrPortFrom(a, uint16(at.Port))
+	}))
+	if stuck.Why != "" {
 		f.What += "; the reason is on this node: " + stuck.Why
 		return (&f).Do("%s\n%s", stuck.Here(), WithoutStore)
 	}

@@ -1,0 +1,245 @@
+package fabric
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// Redirected begins a connection and returns where this node's NAT sends its packets instead, as the kernel's table of
+// connections has it. It is the zero AddrPort where they go to the address that is called, where no NAT sees them, and
+// where this user may read no such table: that takes CAP_NET_ADMIN, or /proc/net/nf_conntrack.
+func Redirected(from netip.Addr, to netip.AddrPort) (on netip.AddrPort) {
+	on, _ = follow(from, to)
+	return on
+}
+
+// follow is Redirected, and returns whether the connection was refused there: then its packets arrive.
+func follow(from netip.Addr, to netip.AddrPort) (on netip.AddrPort, refused bool) {
+	if to.Port() == 0 {
+		return on, false
+	}
+	to = netip.AddrPortFrom(to.Addr().Unmap(), to.Port())
+	fd, own, err := begin(from, to)
+	if err != nil {
+		return on, false
+	}
+	defer unix.Close(fd)
+	answer, err := tracked(own, to)
+	switch {
+	case err == nil:
+		_, on = tupleOf(answer)
+	case errors.Is(err, unix.ENOENT): // an entry is deleted at once where a call is refused
+		on = refusedAt(from, to)
+	default:
+		if f, err := os.Open("/proc/net/nf_conntrack"); err == nil {
+			defer f.Close()
+			on = replyOf(f, own, to)
+		}
+	}
+	if on == to || !on.IsValid() {
+		return netip.AddrPort{}, false
+	}
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(eventWait/time.Millisecond))
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	return on, err == nil && unix.Errno(code) == unix.ECONNREFUSED
+}
+
+// redirected is the Fault of Redirected for a call of which no packet is answered, or that another machine answers.
+func redirected(from netip.Addr, to netip.AddrPort, answered bool) Fault {
+	on, refused := follow(from, to)
+	if !on.IsValid() || refused && !answered {
+		return Fault{}
+	}
+	return Fault{fmt.Sprintf("this node's NAT (a rule of nft or iptables, as of kube-proxy) sends calls to %s on to %s",
+		to, on), fmt.Sprintf("nft list ruleset; iptables -t nat -S\nlook for the rule that has %s", on.Addr())}
+}
+
+// begin begins a connection, and returns this node's end. Closing the socket resets it.
+func begin(from netip.Addr, to netip.AddrPort) (fd int, own netip.AddrPort, err error) {
+	family := unix.AF_INET
+	if to.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, own, err
+	}
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	if from.IsValid() {
+		err = unix.Bind(fd, sockaddr(netip.AddrPortFrom(from.Unmap(), 0)))
+	}
+	if err == nil {
+		err = unix.Connect(fd, sockaddr(to))
+	}
+	if err == nil || errors.Is(err, unix.EINPROGRESS) {
+		var s unix.Sockaddr
+		s, err = unix.Getsockname(fd)
+		own = endOf(s)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return fd, own, err
+}
+
+func sockaddr(a netip.AddrPort) unix.Sockaddr {
+	if a.Addr().Is4() {
+		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
+	}
+	s := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
+	if i, err := net.InterfaceByName(zoneName(a.Addr().Zone())); err == nil {
+		s.ZoneId = uint32(i.Index)
+	}
+	return s
+}
+
+func endOf(s unix.Sockaddr) netip.AddrPort {
+	switch s := s.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(s.Addr), uint16(s.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(s.Addr), uint16(s.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// tracked asks the kernel's table of connections for one of TCP, and returns its answer (nfnetlink_conntrack.h).
+func tracked(own, to netip.AddrPort) ([]byte, error) {
+	const get = 1<<8 | nl.IPCTNL_MSG_CT_GET // NFNL_SUBSYS_CTNETLINK
+	family, src, dst := uint8(unix.AF_INET), nl.CTA_IP_V4_SRC, nl.CTA_IP_V4_DST
+	if to.Addr().Is6() {
+		family, src, dst = unix.AF_INET6, nl.CTA_IP_V6_SRC, nl.CTA_IP_V6_DST
+	}
+	req := nl.NewNetlinkRequest(get, unix.NLM_F_ACK) // the answer says that more follow, and only this ends it
+	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
+	tuple := nl.NewRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_ORIG, nil)
+	ip := tuple.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_IP, nil)
+	ip.AddRtAttr(src, own.Addr().AsSlice())
+	ip.AddRtAttr(dst, to.Addr().AsSlice())
+	proto := tuple.AddRtAttr(unix.NLA_F_NESTED|nl.CTA_TUPLE_PROTO, nil)
+	proto.AddRtAttr(nl.CTA_PROTO_NUM, []byte{unix.IPPROTO_TCP})
+	proto.AddRtAttr(nl.CTA_PROTO_SRC_PORT, binary.BigEndian.AppendUint16(nil, own.Port()))
+	proto.AddRtAttr(nl.CTA_PROTO_DST_PORT, binary.BigEndian.AppendUint16(nil, to.Port()))
+	req.AddData(tuple)
+	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(answers) == 0 {
+		return nil, unix.ENOENT
+	}
+	return answers[0], nil
+}
+
+// eventWait bounds the wait for the kernel's report of a connection that it has just begun, and for its answer.
+const eventWait = 100 * time.Millisecond
+
+// refusedAt begins a connection, and returns from where the kernel expects the answers, as it reports that itself when
+// it enters or deletes a connection.
+func refusedAt(from netip.Addr, to netip.AddrPort) (on netip.AddrPort) {
+	const entered, deleted = 1, 3 // NFNLGRP_CONNTRACK_NEW, NFNLGRP_CONNTRACK_DESTROY
+	events, err := nl.Subscribe(unix.NETLINK_NETFILTER, entered, deleted)
+	if err != nil {
+		return on
+	}
+	defer events.Close()
+	wait := unix.NsecToTimeval(eventWait.Nanoseconds())
+	if err := events.SetReceiveTimeout(&wait); err != nil {
+		return on
+	}
+	fd, own, err := begin(from, to)
+	if err != nil {
+		return on
+	}
+	defer unix.Close(fd)
+	for end := time.Now().Add(eventWait); time.Now().Before(end); {
+		all, _, err := events.Receive()
+		if err != nil {
+			return on
+		}
+		for _, e := range all {
+			if caller, on := tupleOf(e.Data); caller == own {
+				return on
+			}
+		}
+	}
+	return on
+}
+
+// tupleOf returns from where a connection is called, and from where the kernel expects its answers.
+func tupleOf(b []byte) (caller, answers netip.AddrPort) {
+	if len(b) < nl.SizeofNfgenmsg {
+		return caller, answers
+	}
+	all := nested(b[nl.SizeofNfgenmsg:])
+	return source(all[nl.CTA_TUPLE_ORIG]), source(all[nl.CTA_TUPLE_REPLY])
+}
+
+// source returns the address and port from which one direction of a connection is sent.
+func source(tuple []byte) netip.AddrPort {
+	parts := nested(tuple)
+	addrs, port := nested(parts[nl.CTA_TUPLE_IP]), nested(parts[nl.CTA_TUPLE_PROTO])[nl.CTA_PROTO_SRC_PORT]
+	for _, kind := range []uint16{nl.CTA_IP_V4_SRC, nl.CTA_IP_V6_SRC} {
+		if a, ok := netip.AddrFromSlice(addrs[kind]); ok && len(port) == 2 {
+			return netip.AddrPortFrom(a, binary.BigEndian.Uint16(port))
+		}
+	}
+	return netip.AddrPort{}
+}
+
+// nested returns the attributes in a list of netlink's, by their type.
+func nested(b []byte) map[uint16][]byte {
+	out := map[uint16][]byte{}
+	all, err := nl.ParseRouteAttr(b)
+	if err != nil {
+		return out
+	}
+	for _, a := range all {
+		out[a.Attr.Type&nl.NLA_TYPE_MASK] = a.Value
+	}
+	return out
+}
+
+// mostTracked bounds what is read of a table of connections, bytes: about 100,000 entries.
+const mostTracked = 16 << 20
+
+// replyOf is replySource by the text of /proc/net/nf_conntrack, in which each entry has both directions.
+func replyOf(table io.Reader, own, to netip.AddrPort) netip.AddrPort {
+	lines := bufio.NewScanner(io.LimitReader(table, mostTracked))
+	for lines.Scan() {
+		var ends [][2]netip.AddrPort // of each direction: from and to
+		var src, dst netip.Addr
+		var sport uint64
+		for _, field := range strings.Fields(lines.Text()) {
+			name, value, _ := strings.Cut(field, "=")
+			switch name {
+			case "src":
+				src, _ = netip.ParseAddr(value)
+			case "dst":
+				dst, _ = netip.ParseAddr(value)
+			case "sport":
+				sport, _ = strconv.ParseUint(value, 10, 16)
+			case "dport":
+				dport, _ := strconv.ParseUint(value, 10, 16)
+				ends = append(ends, [2]netip.AddrPort{netip.AddrPortFrom(src, uint16(sport)),
+					netip.AddrPortFrom(dst, uint16(dport))})
+			}
+		}
+		if len(ends) == 2 && ends[0] == [2]netip.AddrPort{own, to} && strings.Contains(lines.Text(), " tcp ") {
+			return ends[1][0]
+		}
+	}
+	return netip.AddrPort{}
+}
