@@ -166,8 +166,10 @@ func wordsOf(e edge, posts []Post) words {
 	if c.Other != "" && c.Wrong.Why == "" {
 		return inPlaceOf(e, posts)
 	}
-	if w, ok := clones(e); ok {
-		return w
+	for _, known := range []func(edge) (words, bool){clones, children} {
+		if w, ok := known(e); ok {
+			return w
+		}
 	}
 	if p, deaf := e.deaf(); deaf {
 		return words{why: p.Name + ": " + p.Deaf.Why, fix: p.Deaf.On(p.Name)}

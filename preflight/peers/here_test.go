@@ -130,6 +130,32 @@ func TestANodeWhosePacketsAreDamagedIsAtFault(t *testing.T) {
 	}
 }
 
+// A node in a macvlan and the machine that has its interface never reach each other.
+func TestAMacvlanAndItsOwnMachine(t *testing.T) {
+	for _, tt := range []struct {
+		name              string
+		machine, net, kid string // of host1
+		want              bool
+	}{
+		{"its machine", "m", "2", "macvlan", true},
+		{"another machine", "n", "2", "macvlan", false},
+		{"both in one namespace", "m", "1", "macvlan", false},
+		{"a pair of virtual interfaces", "m", "2", "", false},
+	} {
+		posts := calling(2, func(_, _ int, c *calls.Call) {
+			drop(c)
+			c.Cause = sidechannel.NoHost
+		})
+		posts[0].Traits = Traits{Machine: "m", Net: "1", PeerIf: "eth0"}
+		posts[1].Traits = Traits{Machine: tt.machine, Net: tt.net, PeerIf: "eth0", Child: tt.kid}
+		got := compareCalls(posts)
+		said := "both are on one machine, and eth0 of host1 is a macvlan, which never reaches its own machine"
+		if len(got) != 1 || strings.Contains(got[0].What, said) != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
 // Of a node that has chosen an address by an odd way to the store, the others need no route to that.
 func TestANodeWhoseAddressIsOfAnOddWayIsAtFault(t *testing.T) {
 	for _, odd := range []string{"", "this node sends packets to a router"} {

@@ -48,6 +48,7 @@ type Traits struct {
 	PeerMTU int      `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf  string   `json:"peer_if,omitempty"`  // its name
 	PeerMAC string   `json:"peer_mac,omitempty"` // its hardware address
+	Child   string   `json:"child,omitempty"`    // its kind, where that is macvlan or ipvlan
 	Net     string   `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
 	Family  string   `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
 }
@@ -85,6 +86,9 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 		if i, ok := in.Node.Interface(nic.Name); ok && nic.Role == rail.Peer {
 			if t.PeerMTU = i.MTU; i.MTU > 0 {
 				t.PeerIf, t.PeerMAC = i.Name, i.MAC
+				if i.Kind == "macvlan" || i.Kind == "ipvlan" {
+					t.Child = i.Kind
+				}
 			}
 		}
 	}

@@ -79,6 +79,25 @@ func clones(e edge) (words, bool) {
 			"02:00:00:00:00:01   # on %s", e.to.Traits.PeerIf, e.to.Name)}, true
 }
 
+// children returns what is known where one node is a container on an interface of the machine that the other one is on:
+// the kernel sends nothing from a macvlan or ipvlan to its own machine.
+func children(e edge) (words, bool) {
+	a, b := e.from, e.to
+	if b.Traits.Child == "" {
+		a, b = b, a
+	}
+	lost := slices.Contains([]sidechannel.Cause{sidechannel.Dropped, sidechannel.NoHost}, e.call.Cause)
+	if !lost || b.Traits.Child == "" || a.Traits.Child != "" || a.Traits.Machine == "" ||
+		a.Traits.Machine != b.Traits.Machine || a.Traits.sameNetwork(b.Traits) {
+		return words{}, false
+	}
+	return words{
+		why: fmt.Sprintf("both are on one machine, and %s of %s is a %s, which never reaches its own machine",
+			b.Traits.PeerIf, b.Name, b.Traits.Child),
+		fix: fmt.Sprintf("use a bridge or the network of the host for %s, or run %s in a %s of its own", b.Name, a.Name,
+			b.Traits.Child)}, true
+}
+
 // withoutClones returns the calls to and from other nodes than those of clones: packets to a hardware address that two
 // machines have are lost at random.
 func withoutClones(all, failed []edge) []edge {
