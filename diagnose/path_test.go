@@ -58,6 +58,23 @@ func TestANodeThatAnswersIsNotLost(t *testing.T) {
 	}
 }
 
+// TestANodesOwnQueueExplainsItsLongPackets: what a node shows of itself goes before an MTU on the path. Where a new
+// connection takes long messages, it is not the reason.
+func TestANodesOwnQueueExplainsItsLongPackets(t *testing.T) {
+	for long, want := range map[bool]string{false: "path.here", true: "path.stale"} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info, zero.Sockets[0].SendQ = &scene.Info{Backoff: 6, Unacked: 3, LastRecv: time.Minute}, 5000
+		to := netip.MustParseAddr("10.0.0.2")
+		zero.Paths = []scene.Path{{From: netip.MustParseAddr("10.0.0.1"), To: to, Outcome: scene.Answered, Long: long}}
+		zero.Ways = []scene.Way{{To: to, Wrong: "this node's own queue (tbf) drops packets", Fix: "tc -s qdisc"}}
+		got := Judge([]scene.Scene{zero, one})[0].Why[0]
+		if got.Cause != want || !long && (!strings.Contains(got.Says, "own queue (tbf)") ||
+			!strings.HasPrefix(got.Do, "tc -s qdisc   # on ")) {
+			t.Errorf("long messages arrive: %t: got %+v", long, got)
+		}
+	}
+}
+
 // TestANodeThatHasNotJoinedHasAName: launch knows which host has a node rank, also where no torchrun says so.
 // TestANewConnectionShowsWhatThePathTakes: of a connection that is stuck, a new one to the same node shows whether the
 // path is at fault, from either end.

@@ -42,8 +42,12 @@ func (p pair) showsItself() (claim, bool) {
 			if fix == "" {
 				fix = fmt.Sprintf("ip route get %s; ip neigh; ip -s link", end.to)
 			}
+			first, rest, more := strings.Cut(fix, "\n")
+			if first += "   # on " + p.name(end.n); more {
+				first += "\n" + rest
+			}
 			return claimed("path.here", verdict.Certain, strings.ReplaceAll(w.Wrong, "this node", p.name(end.n))).
-				of(nil, end.n).do(fix + "   # on " + p.name(end.n)), true
+				of(nil, end.n).do(first), true
 		}
 	}
 	return claim{}, false

@@ -35,6 +35,10 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	if says, do, sure := v.staysHere(n, k, t, where); says != "" {
 		return claimed("path.here", sure, says).do(do).of(nil, n).see("tcp_info", seen).since(since)
 	}
+	if c, shows := (pair{near: n, where: where, remote: remote}).showsItself(); shows && tried &&
+		t.Outcome == scene.Answered && !t.Long {
+		return c.see("tcp_info", seen).since(since)
+	}
 	elsewhere := tried && t.From.IsValid() && t.From != k.Local.Addr().Unmap()
 	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
 	case answers && k.SendQ > 0 && k.SendQ <= everywhere:
