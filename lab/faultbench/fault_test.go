@@ -33,7 +33,7 @@ type fault struct {
 // faults returns all faults, by group.
 func faults() []fault {
 	return slices.Concat(jobFaults(), storeFaults(), nameFaults(), peerNameFaults(), reachFaults(), gpuFaults(),
-		rdmaFaults(), envFaults(), systemFaults(), nodeFaults())
+		rdmaFaults(), envFaults(), systemFaults(), nodeFaults(), ownFaults())
 }
 
 func TestFaults(t *testing.T) {
