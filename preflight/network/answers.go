@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"launch/fabric"
 	"launch/internal/dns"
@@ -88,6 +89,8 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	var answersOther bool
 	ended := make(chan struct{})
 	asking.Go(func() { source, answersOther = otherSource(ctx, in, all, ended) })
+	var trail fabric.Fault
+	asking.Go(func() { trail = endOfWay(ctx, in, all, ended) })
 	tried := tries(ctx, in, all)
 	close(ended)
 	asking.Wait()
@@ -109,7 +112,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 			seen = append(seen, finding.Seen{Where: t.where(), What: t.err.Error()})
 		}
 	}
-	f := answered(ctx, in, all, open, silent)
+	f := answered(ctx, in, all, open, silent, trail)
 	if open == 0 && silent > 0 {
 		if w, found := wrongHere(ctx, in, all); found {
 			f = w
@@ -220,8 +223,29 @@ func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f findi
 		Breaking("%s", waits).Do("%s", odd.Here()), true
 }
 
+// trailAfter is for how long a call may have no answer before the routers on the way are asked.
+const trailAfter = 500 * time.Millisecond
+
+// endOfWay returns where packets to the store's only address end, as routers on the way show it, if a call to it has no
+// answer for trailAfter.
+func endOfWay(ctx context.Context, in preflight.Input, all []endpoint, ended <-chan struct{}) fabric.Fault {
+	select {
+	case <-ended:
+		return fabric.Fault{}
+	case <-time.After(trailAfter):
+	}
+	if in.Trail == nil || len(all) != 1 {
+		return fabric.Fault{}
+	}
+	at := addrsOf(ctx, in, all[0]).addrs
+	if len(at) != 1 {
+		return fabric.Fault{}
+	}
+	return in.Trail(ctx, at[0]).Fault(at[0])
+}
+
 // silentStore says what may be wrong where no packet of the store's host arrives.
-func silentStore(ctx context.Context, in preflight.Input, all []endpoint) finding.Finding {
+func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail fabric.Fault) finding.Finding {
 	names, there := finding.Join(all, endpoint.String), fabric.Unseen
 	if in.Neighbour != nil && len(all) == 1 {
 		for _, a := range addrsOf(ctx, in, all[0]).addrs {
@@ -233,12 +257,15 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint) findin
 	fix := "ip neigh; ip -d link   # on this node: no neighbour there? is it in the same network, VLAN or VXLAN?\n"
 	host := "ip addr; ss -ltn; iptables -S; nft list ruleset; sysctl net.ipv4.conf.all.rp_filter   # on that machine, " +
 		"the store host"
-	switch there {
-	case fabric.Here:
+	switch {
+	case trail.Why != "":
+		why, fix = trail.Why, trail.Do+"\n"
+	case there == fabric.Here:
 		why = "a machine answers for that address (ip neigh), so it is up: a firewall or a strict rp_filter there drops " +
-			"the packets, or it is another one that has the address"
+			"the packets, a filter at this node's own port of the network (security group, anti-spoofing) does, or it is " +
+			"another one that has the address"
 		fix = ""
-	case fabric.Silent:
+	case there == fabric.Silent:
 		why = "no machine answers for that address (ip neigh): it is down, is not in this network (VLAN, VXLAN), or a " +
 			"strict rp_filter there drops what this node sends"
 	}
@@ -247,14 +274,15 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint) findin
 }
 
 // answered judges how many endpoints took a connection, and how many stayed silent.
-func answered(ctx context.Context, in preflight.Input, all []endpoint, open, silent int) finding.Finding {
+func answered(ctx context.Context, in preflight.Input, all []endpoint, open, silent int,
+	trail fabric.Fault) finding.Finding {
 	names := finding.Join(all, endpoint.String)
 	switch {
 	case open == len(all):
 		return finding.Passf("%s answers", names)
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
-		return silentStore(ctx, in, all)
+		return silentStore(ctx, in, all, trail)
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
 	case open > 0:

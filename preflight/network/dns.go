@@ -186,6 +186,8 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 			r.Timeout*r.Attempts*len(said))
 	case len(good) == 0:
 		f = f.Breaking("only names in /etc/hosts have an address on this node")
+		return f.Do("echo ADDRESS %s >> /etc/hosts   # where there is to be no name server; else repair it: dig @%s %[1]s",
+			name, fix), true
 	case late > 0:
 		f = f.Breaking("every lookup of every process waits %d s for it before the next server is asked", r.Timeout*late)
 	default:

@@ -61,17 +61,20 @@ func TestTheSourceAddressThatAStoreAnswersIsNamed(t *testing.T) {
 // A store that is silent: first what this node shows of the way there, then whether a machine is there.
 func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 	odd := fabric.Detour{Fault: fabric.Fault{Why: "this node sends packets to a router", Do: "ip rule"}}
-	down, none := fabric.Fault{Why: "eth0 is down", Do: "ip link set eth0 up"}, fabric.Fault{}
+	down := fabric.Fault{Why: "eth0 is down", Do: "ip link set eth0 up"}
 	for name, tt := range map[string]struct {
 		stuck, odd fabric.Fault
 		there      fabric.Presence
 		want       string
+		trail      fabric.Trail
 	}{
-		"a reason":        {down, odd.Fault, 0, "warn the reason is here: eth0 is down"},
-		"an unusual way":  {none, odd.Fault, fabric.Here, "warn the way to it is unusual: this node sends packets to"},
-		"a machine there": {none, none, fabric.Here, "warn so it is up: a firewall or a strict rp_filter"},
-		"no machine":      {none, none, fabric.Silent, "warn no machine answers for that address"},
-		"not known":       {none, none, fabric.Unseen, "warn that machine is down, its address belongs"},
+		"a router": {want: "warn the router 10.1.0.1 says that packets do not get from it to 10.0.0.1",
+			trail: fabric.Trail{Router: netip.MustParseAddr("10.9.0.1"), Refused: netip.MustParseAddr("10.1.0.1")}},
+		"a reason":        {stuck: down, odd: odd.Fault, want: "warn the reason is here: eth0 is down"},
+		"an unusual way":  {odd: odd.Fault, there: fabric.Here, want: "warn the way to it is unusual: this node sends"},
+		"a machine there": {there: fabric.Here, want: "warn so it is up: a firewall or a strict rp_filter"},
+		"no machine":      {there: fabric.Silent, want: "warn no machine answers for that address"},
+		"not known":       {want: "warn that machine is down, its address belongs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -84,6 +87,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 				in.Stuck = func([]netip.AddrPort) fabric.Fault { return tt.stuck }
 				in.Detour = func(netip.AddrPort) fabric.Detour { return fabric.Detour{Fault: tt.odd} }
 				in.Neighbour = func(netip.Addr) fabric.Presence { return tt.there }
+				in.Trail = func(context.Context, netip.Addr) fabric.Trail { return tt.trail }
 				checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", in), tt.want)
 			})
 		})

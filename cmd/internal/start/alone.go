@@ -3,6 +3,7 @@ package start
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -89,7 +90,7 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	if ownNetwork(s.Node) {
 		text += "; in a container, --network host gives it the addresses of its machine"
 	}
-	return text + s.meant() + translated(s.onlyStore())
+	return text + s.otherPort() + s.meant() + translated(s.onlyStore())
 }
 
 // translated says where this node's NAT sends calls to the store, which is at no node's address then; "": nowhere else.
@@ -100,6 +101,22 @@ func translated(at netip.AddrPort) string {
 	}
 	return fmt.Sprintf(". No node has that address: this node's NAT (kube-proxy, or a rule of nft or iptables) sends "+
 		"calls to it on to %s. The node there does not see that it is meant: name it on all, --store %s", on, on.Addr())
+}
+
+// otherPort says that something listens at the usual port of the store's host, where another one is named; "": not so.
+func (s *Start) otherPort() string {
+	at := s.onlyStore()
+	if !at.IsValid() || at.Port() == job.DefaultStorePort {
+		return ""
+	}
+	usual := netip.AddrPortFrom(at.Addr(), job.DefaultStorePort)
+	conn, err := net.DialTimeout("tcp", usual.String(), time.Second)
+	if err != nil {
+		return ""
+	}
+	conn.Close()
+	return fmt.Sprintf(". Something listens at %s, the usual port of a store: has another node of this job that one?",
+		usual)
 }
 
 // meant says what the store's name means on this node, and how to compare it; "": it is an address.

@@ -56,7 +56,19 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 		return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s",
 			strings.Join(s.store.Endpoints, ", "), f.Why).Do("%s", f.Here())
 	}
+	if i := slices.IndexFunc(s.Local, unanswered); i >= 0 && silent(err) {
+		return exit.Errorf(exit.Unreachable, "store unreachable: %s", s.Local[i].What).Do("%s", s.Local[i].Fix)
+	}
 	return err
+}
+
+// unanswered reports whether a finding is that the store was silent when this node began.
+func unanswered(f finding.Finding) bool { return f.ID == "store.answers" && f.Status == finding.Warn }
+
+// silent reports whether the store still gives no sign: it has neither refused a call nor taken one.
+func silent(err error) bool {
+	text := err.Error()
+	return !strings.Contains(text, "refused") && !strings.Contains(text, rendezvous.LongPackets)
 }
 
 // leave ends the companion; the other nodes learn why.
