@@ -47,3 +47,12 @@ func TestReadSurvivesAnyName(t *testing.T) {
 		t.Errorf("got %+v, %v; want the parent %d", got, err, os.Getpid())
 	}
 }
+
+// The kernel names 0 as the parent of the first processes: an unset PID must not mean all of the machine.
+func TestNoProcessHasDescendantsIfItIsNone(t *testing.T) {
+	for _, pid := range []int{0, -1} {
+		if below := Descendants(pid); len(below) > 0 {
+			t.Errorf("%d: %d processes", pid, len(below))
+		}
+	}
+}
