@@ -85,6 +85,8 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		Outcome: scene.Answered, Back: true}
 	other := answered
 	other.From, other.Long = netip.MustParseAddr("10.9.0.1"), true
+	loses, late := answered, answered
+	loses.Sounded, loses.Loses, loses.Late, late.Sounded, late.Late = true, true, 7, true, 1
 	long.Long, full.Full, full.Sounded, sounded.Sounded, again.Long, again.Again = true, true, true, true, true, 9
 	for _, tt := range []struct {
 		name    string
@@ -101,6 +103,8 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		{"they pass, seen by the other", back, true, 6, "path.stale", verdict.Certain},
 		{"full packets pass, long messages do not", full, false, 6, "path.loss", verdict.Certain},
 		{"many are sent again", again, false, 6, "path.loss", verdict.Certain},
+		{"short ones are lost, too", loses, false, 6, "path.loss", verdict.Certain},
+		{"a short one is lost, too", late, false, 6, "path.mtu", verdict.Likely},
 		{"no full packet passes", sounded, false, 6, "path.mtu", verdict.Certain},
 		{"no long message passes", answered, false, 6, "path.mtu", verdict.Certain},
 	} {

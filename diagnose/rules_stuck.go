@@ -39,6 +39,10 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		t.Outcome == scene.Answered && !t.Long {
 		return c.see("tcp_info", seen).since(since)
 	}
+	if t.Loses {
+		return claims("path.loss", verdict.Certain, fmt.Sprintf("packets from %s to %s are lost, again and again: %d of %d "+
+			"new connections had no answer to their first one", n.name, where, t.Late, scene.Knocks))
+	}
 	elsewhere := tried && t.From.IsValid() && t.From != k.Local.Addr().Unmap()
 	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
 	case answers && k.SendQ > 0 && k.SendQ <= everywhere:
@@ -58,7 +62,7 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		}
 		return claims("path.stale", sure, forgotten+"and a new one takes long messages: a firewall, a NAT or an "+
 			"inspecting box between drops this one")
-	case lossy(k):
+	case lossy(k) || t.Late > 0:
 		return claims("path.mtu", verdict.Likely, long+", or most of that length are lost")
 	default:
 		return claims("path.mtu", verdict.Certain, long)
@@ -117,7 +121,8 @@ func (v *view) tried(n, other *node, local, remote netip.Addr) (scene.Path, bool
 	if other != nil && other.scene != nil {
 		for _, p := range other.scene.Paths {
 			if p.To == local && p.Outcome == scene.Answered {
-				return scene.Path{From: local, To: remote, Outcome: p.Outcome, Long: p.Back}, true
+				return scene.Path{From: local, To: remote, Outcome: p.Outcome, Long: p.Back, Late: p.Late,
+					Loses: p.Loses}, true
 			}
 		}
 	}

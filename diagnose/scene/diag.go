@@ -196,7 +196,12 @@ func parseInfo(b []byte, state string) *Info {
 	if len(b) < base {
 		return nil
 	}
-	u32 := func(at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }
+	u32 := func(at int) uint32 {
+		if at+4 > len(b) {
+			return 0
+		}
+		return binary.NativeEndian.Uint32(b[at:])
+	}
 	u64 := func(at int) uint64 {
 		if at+8 > len(b) {
 			return 0
@@ -204,10 +209,8 @@ func parseInfo(b []byte, state string) *Info {
 		return binary.NativeEndian.Uint64(b[at:])
 	}
 	i := &Info{Retransmits: b[2], Backoff: b[4], Unacked: u32(24), Retrans: u32(100), Acked: u64(120),
-		Received: u64(128), Sent: u64(200)}
-	if len(b) >= 232 { // from Linux 5.4 on
-		i.Window = u32(228)
-	}
+		Received: u64(128), Segments: u32(140), Sent: u64(200),
+		Window: u32(228)} // from Linux 5.4 on
 	if state != stateSynSent {
 		i.LastSent = time.Duration(u32(44)) * time.Millisecond
 		i.LastRecv = time.Duration(u32(52)) * time.Millisecond

@@ -222,6 +222,9 @@ func (k Socket) Unanswered() bool {
 	return k.State == "syn-sent" && (k.Info == nil || k.Info.Retrans+uint32(k.Info.Backoff) >= 2)
 }
 
+// Knocks is how many connections are opened at once to see whether first packets get lost.
+const Knocks = 12
+
 // Path is what a new connection to another node gave: of launch, to its own port there.
 type Path struct {
 	From    netip.Addr `json:"from"`
@@ -233,6 +236,10 @@ type Path struct {
 	Sounded bool       `json:"sounded,omitempty"` // datagrams are answered
 	Full    bool       `json:"full,omitempty"`    // a packet as long as the interface's MTU arrived there
 	Again   int        `json:"again,omitempty"`   // segments of these that had to be sent again
+	// Late is how many of a dozen connections opened at once got no answer to their first packet, and Loses whether
+	// several of them opened when that was sent again: short packets get lost, too.
+	Late  int  `json:"late,omitempty"`
+	Loses bool `json:"loses,omitempty"`
 }
 
 // Way is what a node's own kernel shows of the way to another node, and of the way back.
@@ -249,6 +256,7 @@ type Info struct {
 	Sent        uint64        `json:"sent"`  // bytes
 	Acked       uint64        `json:"acked"` // bytes
 	Received    uint64        `json:"received"`
+	Segments    uint32        `json:"-"`           // that have arrived, those that had arrived before included
 	Retransmits uint8         `json:"retransmits"` // of what is sent now, without an answer
 	Backoff     uint8         `json:"backoff"`
 	Retrans     uint32        `json:"retrans"` // in all

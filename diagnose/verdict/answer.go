@@ -10,13 +10,13 @@ import (
 )
 
 // Certain reports whether the job hangs for a reason that nothing else explains. A person may be
-// at work in a debugger, or be asked for input.
+// at work in a debugger, or be asked for input, and a path that loses packets lets some through.
 func (a Answer) Certain() bool {
 	if a.State != Hung || len(a.Why) == 0 {
 		return false
 	}
 	v := a.Why[0]
-	return v.Sure == Certain && v.Cause != "rank.traced" && !v.Blocked
+	return v.Sure == Certain && v.Cause != "rank.traced" && v.Cause != "path.loss" && !v.Blocked
 }
 
 // Key is what makes two answers the same reason.

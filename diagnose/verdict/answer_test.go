@@ -36,6 +36,7 @@ func TestOnlyACertainHangEndsAJob(t *testing.T) {
 		{Hung, "rank.failed", Likely, false},
 		{Hung, "rank.lock", Possible, false},
 		{Hung, "rank.traced", Certain, false}, // somebody looks at it
+		{Hung, "path.loss", Certain, false},   // it is slow
 		{Hung, "rank.left", Certain, false},   // a person may type
 		{Open, "rank.before-init", Certain, false},
 		{Slow, "rank.working", Certain, false},

@@ -60,6 +60,11 @@ func (f Flows) Limited() bool {
 // time lifts.
 func (f Flows) Lossy() bool { return f.Late-f.Never > 1 }
 
+// And returns the counts of two sets of connections together, none of which was tried again.
+func (f Flows) And(g Flows) Flows {
+	return Flows{Tried: f.Tried + g.Tried, Late: f.Late + g.Late, Never: f.Never + g.Never, Refused: f.Refused + g.Refused}
+}
+
 // OpenFlows opens n connections to a port at once, and holds them until all are open or 3.5 s are over. Where some do
 // not open, it tries each again from the port that it had.
 func OpenFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (Flows, Ends) {
@@ -67,11 +72,31 @@ func OpenFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (Flow
 	return f, ends
 }
 
-// openFlows also returns the ends from which a connection opened at once, at the first try.
+// TryFlows opens n connections to a port at once, and holds them until all are open or the time is over.
+func TryFlows(ctx context.Context, to netip.AddrPort, opt Options, n int, budget time.Duration) Flows {
+	f, _, _ := tryFlows(ctx, to, opt, n, budget)
+	return f
+}
+
+// openFlows also returns the ends of this node from which a connection opened at once, at the first try.
 func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Flows, good []netip.AddrPort, ends Ends) {
-	var bad []netip.AddrPort
+	f, good, bad := tryFlows(ctx, to, opt, n, knockBudget)
+	if f.Never == 0 {
+		return f, good, ends
+	}
+	select {
+	case <-time.After(rest):
+		f.Again, ends = again(ctx, to, opt, bad, good)
+	case <-ctx.Done():
+	}
+	return f, good, ends
+}
+
+// tryFlows also returns the ends of this node from which a connection opened at once, and those from which none opened.
+func tryFlows(ctx context.Context, to netip.AddrPort, opt Options, n int, budget time.Duration) (f Flows, good,
+	bad []netip.AddrPort) {
 	all := make([]attempt, n)
-	burst(ctx, to, opt, all, knockBudget)
+	burst(ctx, to, opt, all, budget)
 	for _, one := range all {
 		switch {
 		case one.failed:
@@ -90,15 +115,7 @@ func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Fl
 		}
 		f.Tried++
 	}
-	if f.Never == 0 {
-		return f, good, ends
-	}
-	select {
-	case <-time.After(rest):
-		f.Again, ends = again(ctx, to, opt, bad, good)
-	case <-ctx.Done():
-	}
-	return f, good, ends
+	return f, good, bad
 }
 
 // crowd are the further connections of a call whose own has no answer yet.

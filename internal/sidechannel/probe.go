@@ -79,8 +79,9 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	_ = raw.SetDeadline(time.Now().Add(greetBudget))
 	c, g, err := greet(raw, keys)
 	if err != nil {
-		cause := talking(ctx, err)
-		if i := TCPInfo(raw); cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
+		cause, i := talking(ctx, err), TCPInfo(raw)
+		a.Retrans = counted(unix.TCPInfo{}, i).Again
+		if cause == Reset && i.Unacked > 0 && i.Total_retrans > 0 {
 			cause = Silent // it hung up, since none of our bytes arrived
 		}
 		if cause == Silent && opt.Crowd > 0 {
