@@ -115,6 +115,7 @@ func cgroup(proc, sys fs.FS) Cgroup {
 	groups := parseCgroups(readText(proc, "self/cgroup"))
 	var c Cgroup
 	c.Memory, _ = memory(sys, groups)
+	c.Held = held(proc, sys, groups, c.Memory)
 	c.Stalls = stalls(sys, groups)
 	c.CPUs = cpus(sys, groups)
 	if at, v2 := groups[""]; v2 {
@@ -177,6 +178,36 @@ func memory(sys fs.FS, groups map[string]string) (limit, used int64) {
 	return limit, used
 }
 
+// held returns how many bytes of a limit of memory are taken by files in memory (memory.stat: shmem; version 1:
+// total_shmem), as in /dev/shm: the kernel gives back what caches files on disks, and these only to swap. What free
+// swap could take does not count.
+func held(proc, sys fs.FS, groups map[string]string, limit int64) int64 {
+	at, root, file, name := groups["memory"], "fs/cgroup/memory", "memory.limit_in_bytes", "total_shmem"
+	if at == "" {
+		at, root, file, name = groups[""], "fs/cgroup", "memory.max", "shmem"
+	}
+	if at == "" || limit == 0 {
+		return 0
+	}
+	for _, dir := range groupsFrom(root, at) {
+		if n, _ := strconv.ParseInt(strings.TrimSpace(readText(sys, path.Join(dir, file))), 10, 64); n == limit {
+			swap := row(readText(proc, "meminfo"), "SwapFree:") << 10
+			return max(0, row(readText(sys, path.Join(dir, "memory.stat")), name)-swap)
+		}
+	}
+	return 0
+}
+
+// row returns the number after a name at the beginning of a line; 0: there is none.
+func row(text, name string) (n int64) {
+	for line := range strings.Lines(text) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
+			n, _ = strconv.ParseInt(f[1], 10, 64)
+		}
+	}
+	return n
+}
+
 // stalls reports whether a group of version 1 has a limit of memory and no OOM killer (memory.oom_control): a process
 // that needs more then waits in the kernel (Documentation/admin-guide/cgroup-v1/memory.rst, section 10).
 func stalls(sys fs.FS, groups map[string]string) bool {
@@ -210,13 +241,7 @@ func OOMKills(proc, sys fs.FS) (kills int64, foreign bool) {
 
 // available returns how many bytes of memory this process may still use.
 func available(proc, sys fs.FS) int64 {
-	var free int64
-	for line := range strings.Lines(readText(proc, "meminfo")) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemAvailable:" {
-			kib, _ := strconv.ParseInt(f[1], 10, 64)
-			free = kib << 10
-		}
-	}
+	free := row(readText(proc, "meminfo"), "MemAvailable:") << 10
 	if limit, used := memory(sys, parseCgroups(readText(proc, "self/cgroup"))); limit > 0 {
 		free = min(free, limit-used)
 	}

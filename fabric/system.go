@@ -48,6 +48,7 @@ type HostsLine struct {
 // Cgroup is the lowest limits of this process' group and the visible groups above it; 0: unlimited.
 type Cgroup struct {
 	Memory   int64 `json:"memory,omitempty"`    // bytes
+	Held     int64 `json:"held,omitempty"`      // of Memory: in files of /dev/shm and other memory that no swap can take
 	Stalls   bool  `json:"stalls,omitempty"`    // at a limit of memory nothing is killed, and its processes wait
 	Pids     int64 `json:"pids,omitempty"`      // processes and threads
 	PidsUsed int64 `json:"pids_used,omitempty"` // current number in the group with that limit

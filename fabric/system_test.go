@@ -104,6 +104,15 @@ func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
 				"fs/cgroup/pids/pids.current": "7\n", "fs/cgroup/cpu/cpu.cfs_quota_us": "1000\n",
 				"fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"},
 			Cgroup{Memory: 2 << 30, Pids: 100, PidsUsed: 7, CPUs: 0.01}},
+		{"version 2, filled by files in memory", "0::/pod\n", map[string]string{"fs/cgroup/pod/memory.max": "800000000\n",
+			"fs/cgroup/pod/memory.stat": "anon 5\nfile 999\nshmem 450024576\nshmem_thp 7\n"},
+			Cgroup{Memory: 800000000, Held: 450000000}},
+		{"version 1, filled by files in memory, the host's path", "4:memory:/docker/abc\n", map[string]string{
+			"fs/cgroup/memory/memory.limit_in_bytes": "800000000\n",
+			"fs/cgroup/memory/memory.stat":           "shmem 1\ntotal_cache 9\ntotal_shmem 450024576\n"},
+			Cgroup{Memory: 800000000, Held: 450000000}},
+		{"no more files in memory than free swap", "0::/\n", map[string]string{"fs/cgroup/memory.max": "800000000\n",
+			"fs/cgroup/memory.stat": "shmem 24576\n"}, Cgroup{Memory: 800000000}},
 		{"version 1, none", "4:memory:/\n", map[string]string{
 			"fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n"}, Cgroup{}},
 		{"version 1, without an OOM killer", "4:memory:/job/step\n", map[string]string{
@@ -122,7 +131,8 @@ func TestLimitOfAGroupIsTheLowestAbove(t *testing.T) {
 		for name, text := range tt.files {
 			sys[name] = &fstest.MapFile{Data: []byte(text)}
 		}
-		proc := fstest.MapFS{"self/cgroup": &fstest.MapFile{Data: []byte(tt.at)}}
+		proc := fstest.MapFS{"self/cgroup": &fstest.MapFile{Data: []byte(tt.at)},
+			"meminfo": &fstest.MapFile{Data: []byte("MemTotal: 9 kB\nSwapTotal: 9 kB\nSwapFree: 24 kB\n")}}
 		if diff := cmp.Diff(tt.want, cgroup(proc, sys)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
 		}

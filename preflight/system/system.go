@@ -90,11 +90,15 @@ func pids(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("no limit")
 }
 
-// memory judges the limit alone: what is left is not known, since the kernel gives back memory that caches files.
+// memory judges the limit, and of what is used only what the kernel cannot give back: that which caches files it can.
 func memory(_ context.Context, in preflight.Input) finding.Finding {
 	limit := uint64(max(0, in.Node.System.Cgroup.Memory))
 	ranks := localRanks(in)
-	need := ranks * uint64(in.Threshold("limits.memory"))
+	need, held := ranks*uint64(in.Threshold("limits.memory")), uint64(in.Node.System.Cgroup.Held)
+	var agent uint64 // torchrun itself imports torch
+	if in.Job.Line.Kind == launcher.Torchrun {
+		agent = uint64(in.Threshold("limits.memory"))
+	}
 	switch {
 	case limit == 0 && in.Node.System.Procs == 0:
 		return finding.Skipf("could not tell: the control group could not be read")
@@ -110,6 +114,8 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 				preflight.InShell: "echo 0 > memory.oom_control   # as root, in the group's folder below /sys/fs/cgroup/memory: " +
 					"see /proc/self/cgroup",
 			}))
+	case limit >= need+agent && limit-min(limit, held) < need+agent:
+		return filled(in, limit, held, need+agent)
 	case limit >= need:
 		return finding.Passf("%s for %d of the job's processes", finding.Size(limit), ranks)
 	}
@@ -123,6 +129,19 @@ func memory(_ context.Context, in preflight.Input) finding.Finding {
 			preflight.InSystemd:    "MemoryMax=infinity in the unit's [Service]",
 			preflight.InShell:      "raise memory.max of this group, or start the job outside it",
 		}))
+}
+
+// filled warns of a group that files in memory have filled.
+func filled(in preflight.Input, limit, held, need uint64) finding.Finding {
+	return finding.Warnf("the control group grants %s, and files in memory hold %s of that: %s is left, the job needs at "+
+		"least %s", finding.Size(limit), finding.Size(held), finding.Size(limit-min(limit, held)), finding.Size(need)).
+		See("memory.stat", "shmem: %d bytes, and no free swap for them", held).
+		Breaking("the kernel kills a process without a message, and the others wait for it").
+		Do("%s", "ls -la /dev/shm; df -h -t tmpfs   # on this node: remove what an earlier job has left there\n"+
+			in.Remedy(map[preflight.Place]string{
+				preflight.InKubernetes: "or raise resources.limits.memory of the container, which counts them",
+				preflight.InShell:      "or raise memory.max of this group",
+			}))
 }
 
 func processor(_ context.Context, in preflight.Input) finding.Finding {

@@ -65,6 +65,13 @@ func TestMemoryOfTheGroup(t *testing.T) {
 		{"enough", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30}}), "ok 64 GiB for 8"},
 		{"less than torch itself takes", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 1 << 30}}),
 			"warn the control group grants 1 GiB to all processes, 8 of the job need at least 2 GiB"},
+		{"filled by files in memory", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 4 << 30, Held: 3 << 30}}),
+			"warn the control group grants 4 GiB, and files in memory hold 3 GiB of that: 1 GiB is left, the job needs at " +
+				"least 2.2 GiB"},
+		{"files in memory, and room for the job", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30,
+			Held: 32 << 30}}), "ok 64 GiB for 8"},
+		{"a small group without files in memory", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 2 << 30}}),
+			"ok 2 GiB for 8"},
 		{"no OOM killer", granted(fabric.System{Cgroup: fabric.Cgroup{Memory: 64 << 30, Stalls: true}}),
 			"warn the control group grants 64 GiB, and its OOM killer is off"},
 		{"not known", checktest.Four(), "skip could not tell"},
