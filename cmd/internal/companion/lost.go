@@ -2,7 +2,6 @@ package companion
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -13,7 +12,6 @@ import (
 	"launch/diagnose/scene"
 	"launch/fabric"
 	"launch/internal/finding"
-	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
 
@@ -22,30 +20,8 @@ func (p *companion) located(text string) string {
 	return strings.Replace(text, "hosts the store,", "hosts the store ("+strings.Join(p.spec.Endpoints, ", ")+"),", 1)
 }
 
-// presence is what a call to a node that was lost shows.
-type presence string
-
-const (
-	notCalled presence = ""
-	isBack    presence = "answers again: it or the network stopped for a while"
-	hasEnded  presence = "its machine answers, and launch has ended there"
-	isStopped presence = "its machine takes connections, and launch does not answer there: stopped, frozen or without " +
-		"processor time"
-	isAbsent presence = "nothing answers at its address"
-	isHelper presence = "its ranks still send data: launch's own process there is stopped or has ended"
-	isSlow   presence = "its ranks' data still arrives, while a call to it gets no answer in time: the network path is " +
-		"slow, full or loses packets"
-)
-
-// goesOn reports whether a node that was lost takes part in the job.
-func (p presence) goesOn() bool { return p == isBack || p == isHelper || p == isSlow }
-
-// backPause is how often a node that was lost and answers again is called.
-const backPause = 5 * time.Second
-
-// gone reports a lost node; where this node itself is cut off, that. With --fail-fast it ends the command, but not
-// while the lost node answers again or its ranks send data: its connections may have lasted. Since the rendezvous
-// reports a loss once, such a node is called again and again.
+// gone reports a lost node; where this node itself is cut off, that. Since the rendezvous reports a loss once, such a
+// node is called again and again.
 func (p *companion) gone(text, at string) {
 	if why := p.adrift(); why != "" {
 		p.tell(finding.Warnf("%s (seen at %s): this node has lost the others", why, at).Named("node.lost"))
@@ -53,42 +29,55 @@ func (p *companion) gone(text, at string) {
 	}
 	n, known := p.lostOf(text)
 	text = p.located(text)
-	now := notCalled
-	if known {
-		if f := fabric.Stuck([]netip.AddrPort{netip.AddrPortFrom(n.Addr, uint16(n.Peer))}); f.Why != "" {
-			p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", f.Why, at, n.Rank, n.Name).
-				Named("node.lost").Do("%s", f.Here()))
-			return
-		}
-		now = p.presenceOf(n)
+	if !known {
+		p.sayLost(text, at, n, sight{})
+		return
 	}
-	if now.goesOn() {
-		p.say(finding.Warnf("%s (seen at %s), and %s", text, at, now).Named("node.lost"), "")
-		for now.goesOn() {
-			select {
-			case <-time.After(backPause):
-				now = p.presenceOf(n)
-			case <-p.running.Done():
+	if f := fabric.Stuck([]netip.AddrPort{netip.AddrPortFrom(n.Addr, uint16(n.Peer))}); f.Why != "" {
+		p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", f.Why, at, n.Rank, n.Name).
+			Named("node.lost").Do("%s", f.Here()))
+		return
+	}
+	began, now := time.Now(), p.presenceOf(n)
+	for p.running.Err() == nil {
+		if now.goesOn() {
+			p.say(p.goingOn(text, at, n, now, time.Since(began)), "")
+			now = p.untilGone(n, now)
+			if now.is == hasEnded || p.running.Err() != nil { // how its command ended is reported otherwise
 				return
 			}
+			began, at = time.Now(), time.Now().Format("15:04:05")
 		}
-		if now == hasEnded || p.running.Err() != nil { // how its command ended is reported otherwise
+		p.sayLost(text, at, n, now)
+		if now.is != isStopped && (now.is != isAbsent || p.spec.FailFast) {
 			return
 		}
-		at = time.Now().Format("15:04:05")
+		if now, at = p.untilBack(n, now); !now.goesOn() {
+			return
+		}
 	}
-	if end := p.endOn(n); end != nil && now == hasEnded {
+}
+
+// sayLost reports a node that takes no part in the job. With --fail-fast it ends the command, but not yet where the
+// node may only stand still.
+func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
+	if end := p.endOn(n); end != nil && now.is == hasEnded {
 		p.tell(p.fellOver(*end, n, at))
 		return
 	}
 	seen := at
-	if now != notCalled {
-		seen += "; " + string(now)
+	if now.is != notCalled {
+		seen += "; " + string(now.is)
 	}
 	p.doctor.forget(n)
 	f := finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost")
 	if p.doctor.alone(p.ctx) {
 		f = f.Do("nft list ruleset; iptables -S; ip -s link   # on this node first: it has lost all others")
+	}
+	if now.is == isStopped && p.spec.FailFast {
+		p.blamed.Store(true)
+		p.say(f, fmt.Sprintf("waiting up to %s for it to go on: --fail-fast", standGrace))
+		return
 	}
 	p.tell(f)
 }
@@ -172,58 +161,6 @@ func onLink(i net.Interface, a netip.Addr) bool {
 		n, ok := at.(*net.IPNet)
 		return ok && n.Contains(a.AsSlice())
 	})
-}
-
-// callBudget bounds one call to a node that was lost. Where nothing answers, there are calls in a row: a path that has
-// just healed takes a new SYN, and TCP would wait longer each time before it sends one again.
-const (
-	callBudget = 900 * time.Millisecond
-	callTries  = 3
-)
-
-// heardWithin is how old the last data of a rank may be that goes on without launch on its node: longer than a step of
-// most trainings.
-const heardWithin = 5 * time.Second
-
-// presenceOf calls a node that was lost. Its ranks may go on without launch.
-func (p *companion) presenceOf(n rendezvous.Partner) (now presence) {
-	for range callTries {
-		if now = p.callLost(n); now != isAbsent {
-			break
-		}
-	}
-	other, may := map[presence]presence{hasEnded: isHelper, isStopped: isHelper, isAbsent: isSlow}[now]
-	if !may {
-		return now
-	}
-	from := scene.Heard(heardWithin, p.doctor.family)
-	if slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
-		return slices.Contains(from, a)
-	}) {
-		return other
-	}
-	return now
-}
-
-func (p *companion) callLost(n rendezvous.Partner) presence {
-	ctx, cancel := context.WithTimeout(p.ctx, callBudget)
-	defer cancel()
-	_, err := sidechannel.Probe(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), p.spec.Token.Keys(p.spec.Job).Client(),
-		sidechannel.Options{})
-	if sidechannel.Here(err) {
-		return presence("this node could not call it: " + err.Error())
-	}
-	switch sidechannel.CauseOf(err) {
-	case "":
-		return isBack
-	case sidechannel.Refused:
-		return hasEnded
-	case sidechannel.Silent:
-		return isStopped
-	case sidechannel.Dropped, sidechannel.NoHost, sidechannel.NoRoute, sidechannel.Unknown:
-		return isAbsent
-	}
-	return notCalled
 }
 
 // lostOf returns the node that a text of the rendezvous names ("node rank 2, host2 (10.0.0.3), was lost"), or the

@@ -53,7 +53,8 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		"unknown": {0, noProcess, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
 		"helper":  {at(closed), os.Getpid(), ", and its ranks still send data: launch's own process there"},
 		"absent":  {silentPort(t), noProcess, "; nothing answers at its address): a rank that exchanges data"},
-		"slow":    {silentPort(t), os.Getpid(), ", and its ranks' data still arrives, while a call to it gets no answer"},
+		"slow": {silentPort(t), os.Getpid(), "the network path between this node and node rank 1, host1 (127.0.0.1), is " +
+			"slow or full, or loses packets (seen at 10:00:00): data from there arrives, and a call gets no answer in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := far.Write([]byte("x")); err != nil {

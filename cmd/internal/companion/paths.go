@@ -19,6 +19,8 @@ import (
 const (
 	// pathBudget bounds the calls of one look, and firstBudget those that only show whether there is an answer.
 	pathBudget, firstBudget = 5 * time.Second, 1500 * time.Millisecond
+	// knockBudget allows two retransmissions of the first packet, after 1 and 3 s.
+	knockBudget = 3500 * time.Millisecond
 	// maxPaths is how many other nodes one look calls, and maxWays to how many more it looks for what is wrong here.
 	maxPaths, maxWays = 16, 64
 	// pathBulk is a message of many full segments each way, bytes.
@@ -148,7 +150,11 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 	p = scene.Path{From: from, To: to}
 	i, _ := interfaceOf(from) // an MTU of 0 is none
 	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
-	a, err := sidechannel.Probe(ctx, netip.AddrPortFrom(to, uint16(n.Peer)), keys,
+	at, knocked := netip.AddrPortFrom(to, uint16(n.Peer)), make(chan sidechannel.Flows, 1)
+	go func() {
+		knocked <- sidechannel.TryFlows(ctx, at, sidechannel.Options{From: from}, scene.Knocks, knockBudget)
+	}()
+	a, err := sidechannel.Probe(ctx, at, keys,
 		sidechannel.Options{From: from, IfMTU: i.MTU, Bulk: pathBulk, Hasty: true})
 	if sidechannel.Here(err) {
 		errno, _ := errors.AsType[unix.Errno](err)
@@ -162,10 +168,15 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 		p.Full = a.MTU.Answered && a.MTU.Out >= a.MTU.Tried || i.MTU > 0 && a.Bulk.Out.Arrived > 2*i.MTU
 	case sidechannel.Refused:
 		p.Outcome = scene.Refused
+		return p, true
 	case sidechannel.Dropped, sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
 		p.Outcome = scene.Unreachable
-	default: // a process that is stopped, or another one at that port
-		return p, false
 	}
-	return p, true
+	if f := <-knocked; f.Refused == 0 {
+		p.Late, p.Loses = f.Late, f.Lossy() && (f.Late < f.Tried || f.Never > 0) // one that stood still answers all late
+	}
+	if p.Loses {
+		p.Outcome = scene.Answered
+	}
+	return p, p.Outcome != "" // a process that is stopped, or another one at that port
 }

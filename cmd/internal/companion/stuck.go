@@ -46,7 +46,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 			continue
 		}
 		a, ok := pathOf(diagnose.Judge(d.withOthers(ctx, stuck)))
-		if ok && len(d.stuck()) > 0 && said != a.Key() {
+		if ok && (a.Why[0].Cause == "path.loss" || len(d.stuck()) > 0) && said != a.Key() { // some packets arrive
 			said = a.Key()
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
 		}
@@ -75,6 +75,14 @@ func (d *doctor) forget(n rendezvous.Partner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lost = append(append(d.lost, n.Addr), n.Addrs...)
+}
+
+// remember undoes forget, of a node that goes on.
+func (d *doctor) remember(n rendezvous.Partner) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := append([]netip.Addr{n.Addr}, n.Addrs...)
+	d.lost = slices.DeleteFunc(d.lost, func(a netip.Addr) bool { return slices.Contains(at, a) })
 }
 
 // alone reports whether all of several other nodes are reported as lost.

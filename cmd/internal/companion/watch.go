@@ -10,13 +10,14 @@ import (
 
 	"launch/fabric"
 	"launch/internal/finding"
+	"launch/rendezvous"
 )
 
 const (
 	// watchEvery is the pause between two looks at this node while its command runs.
 	watchEvery = 2 * time.Second
-	// stallLimit is a pause after which the other nodes count this one as lost.
-	stallLimit = 15 * time.Second
+	// stallLimit is a pause after which the other nodes count this one as lost: a lease, and a look before it.
+	stallLimit = rendezvous.LeaseTTL + watchEvery
 )
 
 // watcher reports what happens to this node's processes without a word of theirs.

@@ -1,0 +1,136 @@
+package companion
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/internal/finding"
+	"launch/internal/sidechannel"
+	"launch/rendezvous"
+)
+
+// A call without an answer says little of a path: many calls at once, and what open connections exchange, say more.
+func TestAPathThatLosesPacketsIsNoNodeThatStandsStill(t *testing.T) {
+	open := func(late, never int) sidechannel.Flows { return sidechannel.Flows{Tried: 12, Late: late, Never: never} }
+	lost, arrives := scene.Exchanged{Unheard: true}, scene.Exchanged{Segments: 5}
+	for _, tt := range []struct {
+		name  string
+		call  presence
+		heard bool
+		flows sidechannel.Flows
+		moved scene.Exchanged
+		want  presence
+	}{
+		{"a third is lost", isStopped, false, open(7, 2), lost, isLossy},
+		{"the call had luck", isBack, false, open(7, 2), scene.Exchanged{Again: 3}, isLossy},
+		{"no call had luck", isAbsent, true, open(11, 10), lost, isLossy},
+		{"launch has no other connection", isStopped, false, open(7, 2), scene.Exchanged{}, isLossy},
+		{"a deep queue", isAbsent, false, open(12, 12), arrives, isSlow},
+		{"a deep queue, the greeting waits", isStopped, true, open(0, 0), lost, isSlow},
+		{"data of ranks", isAbsent, true, open(12, 12), scene.Exchanged{}, isSlow},
+
+		{"it stands still", isStopped, false, open(0, 0), scene.Exchanged{}, isStopped},
+		{"it stands still, and its window is shut", isStopped, false, open(0, 0), arrives, isStopped},
+		{"many callers fill its queue", isStopped, false, open(6, 6), arrives, isStopped},
+		{"it goes on meanwhile", isStopped, false, open(12, 0), scene.Exchanged{}, isStopped},
+		{"its queue is full", isAbsent, false, open(6, 6), scene.Exchanged{}, isStopped},
+		{"launch alone stands still", isStopped, true, open(0, 0), arrives, isHelper},
+		{"launch alone has ended", hasEnded, true, sidechannel.Flows{}, scene.Exchanged{}, isHelper},
+		{"it has ended", hasEnded, false, sidechannel.Flows{}, scene.Exchanged{}, hasEnded},
+		{"it is back", isBack, false, open(0, 0), scene.Exchanged{Again: 2}, isBack},
+		{"a dead path", isAbsent, false, open(12, 12), lost, isAbsent},
+	} {
+		if got := weigh(tt.call, tt.heard, tt.flows, tt.moved); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Third nodes show on whose side a bad path is.
+func TestThirdNodesShowOnWhoseSideAPathIsBad(t *testing.T) {
+	for _, tt := range []struct {
+		sound, bad []string
+		want       string
+	}{
+		{nil, nil, ""},
+		{[]string{"c", "d"}, nil, "; c, d are reached without a loss: the fault is on the side of b"},
+		{nil, []string{"c"}, "; so it is to c: the fault is on the side of this node"},
+		{[]string{"d"}, []string{"c"}, "; so it is to c, and d is reached without a loss"},
+	} {
+		if got := compared("b", tt.sound, tt.bad); got != tt.want {
+			t.Errorf("%q, want %q", got, tt.want)
+		}
+	}
+}
+
+// With --fail-fast a node that stands still has time to go on, and what is said then is true.
+func TestANodeThatStandsStillAndGoesOnEndsNoJob(t *testing.T) {
+	_, there := nodeOf(t, "", lo)
+	frozen, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes calls, and no process does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer frozen.Close()
+	printed := make(chan [2]string, 4)
+	running, end := context.WithCancel(t.Context())
+	defer end()
+	n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, ID: "id",
+		Peer: frozen.Addr().(*net.TCPAddr).Port}
+	p := &companion{ctx: t.Context(), running: running, launch: noProcess, spec: &Spec{FailFast: true},
+		world: &rendezvous.World{Size: 2, Self: rendezvous.Member{Addr: lo}},
+		print: func(_ finding.From, f finding.Finding, note string) { printed <- [2]string{f.What, note} }}
+	p.spec.Self.PID = noProcess // what --fail-fast ends
+	p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
+	p.doctor.world.Store(p.world)
+	done := make(chan none)
+	go func() {
+		p.gone("node rank 1, host1 (127.0.0.1), was lost", "10:00:00")
+		close(done)
+	}()
+	next := func(what, note string) {
+		t.Helper()
+		select {
+		case got := <-printed:
+			if !strings.Contains(got[0], what) || got[1] != note {
+				t.Errorf("%q, want %q", got, [2]string{what, note})
+			}
+		case <-time.After(3 * backPause):
+			t.Fatalf("%q is not printed", what)
+		}
+	}
+	next("launch does not answer there: stopped, frozen", "waiting up to 1m0s for it to go on: --fail-fast")
+	go relayed(frozen, there.Peer)
+	next("s after it was lost: it or the network stopped for a while, and goes on", "")
+	end()
+	<-done
+	if len(printed) > 0 {
+		t.Errorf("then it printed %q", <-printed)
+	}
+}
+
+// relayed passes connections on to a port.
+func relayed(l net.Listener, port int) {
+	for {
+		near, err := l.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", netip.AddrPortFrom(lo, uint16(port)).String())
+		if err != nil {
+			near.Close()
+			continue
+		}
+		for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+			go func() {
+				_, _ = io.Copy(pair[0], pair[1])
+				pair[0].Close()
+			}()
+		}
+	}
+}
