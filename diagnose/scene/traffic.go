@@ -6,9 +6,13 @@ import (
 )
 
 // Traffic is what the kernel has counted on each TCP connection of this network namespace to one node.
-type Traffic map[ends]Socket
+type Traffic map[Link]Socket
 
-type ends struct{ local, remote netip.AddrPort }
+// Link is the two ends of a TCP connection, as one node has it.
+type Link struct {
+	Local  netip.AddrPort `json:"local"`
+	Remote netip.AddrPort `json:"remote"`
+}
 
 // Exchanged is what has changed on those connections that are there at two moments.
 type Exchanged struct {
@@ -24,7 +28,7 @@ func TrafficWith(at []netip.Addr) Traffic {
 	out := Traffic{}
 	_ = dump("", func(k Socket) {
 		if k.Info != nil && k.State != stateSynSent && slices.Contains(at, k.Remote.Addr().Unmap()) {
-			out[ends{k.Local, k.Remote}] = k
+			out[Link{k.Local, k.Remote}] = k
 		}
 	})
 	return out
@@ -44,4 +48,41 @@ func (t Traffic) Since(before Traffic) (e Exchanged) {
 		e.Unheard = e.Unheard || now.Info.Unacked > 0 && now.Info.Backoff > 0
 	}
 	return e
+}
+
+// LinksTo returns the connections to an address that processes of a job have open.
+func LinksTo(to netip.Addr, pids func() []int) (out []Link) {
+	at := map[uint64]Link{} // by inode
+	_ = dump("", func(k Socket) {
+		if k.State == "established" && k.Inode != 0 && k.Remote.Addr().Unmap() == to.Unmap() {
+			at[k.Inode] = Link{k.Local, k.Remote}
+		}
+	})
+	if len(at) == 0 {
+		return nil
+	}
+	for _, pid := range pids() {
+		for _, inode := range openSockets(pid) {
+			if l, found := at[inode]; found {
+				out = append(out, l)
+				delete(at, inode)
+			}
+		}
+	}
+	return out
+}
+
+// Severed returns the connections that another node has open to addresses of this one and of which this node's kernel
+// has no other end: what that end sent when it was closed has not arrived there.
+func Severed(there []Link, own []netip.Addr) (out []Link) {
+	here := map[Link]bool{}
+	if dump("", func(k Socket) { here[Link{k.Remote, k.Local}] = true }) != nil {
+		return nil
+	}
+	for _, l := range there {
+		if slices.Contains(own, l.Remote.Addr().Unmap()) && !here[l] {
+			out = append(out, l)
+		}
+	}
+	return out
 }

@@ -26,8 +26,8 @@ const (
 // rank; nil: nothing.
 type View func(ctx context.Context, caller netip.Addr, rank int) []byte
 
-// Own is the rank of a View of the listener's own node.
-const Own = -1
+// Own is the rank of a View of the listener's own node, and Links of no more than its open connections to the caller.
+const Own, Links = -1, -2
 
 // Ear returns how programs listen on a TCP port of a listener's node, to a caller at an address.
 type Ear func(ctx context.Context, caller netip.Addr, port int) Hearing
@@ -75,6 +75,11 @@ func Look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) (
 // CauseOf). It is empty where that node does not answer the listener either.
 func Pass(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, rank int) ([]byte, error) {
 	return look(ctx, to, keys, id, binary.BigEndian.AppendUint32([]byte{opPass}, uint32(rank)))
+}
+
+// LinksOf asks a listener with a given ID for its node's open connections to this one (errors: CauseOf).
+func LinksOf(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string) ([]byte, error) {
+	return look(ctx, to, keys, id, []byte{opLinks})
 }
 
 func look(ctx context.Context, to netip.AddrPort, keys *tls.Config, id string, question []byte) ([]byte, error) {

@@ -218,6 +218,8 @@ func (s *Listener) measure(c net.Conn) bool {
 			return s.show(c, Own)
 		case opPass:
 			return s.pass(c)
+		case opLinks:
+			return s.show(c, Links)
 		case opPort:
 			return s.hear(c)
 		default:

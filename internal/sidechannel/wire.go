@@ -25,6 +25,8 @@ import (
 //	listener  n, then what its node sees        4 + n bytes
 //	caller    opPass, node rank                 5 bytes, after the start, with Show
 //	listener  n, then what that node sees       4 + n bytes
+//	caller    opLinks                           after the start, with Show
+//	listener  n, then its links to the caller   4 + n bytes
 //	caller    opPort, port                      3 bytes, after the start, with Show
 //	listener  how programs listen there         1 byte, a Hearing
 //
@@ -46,6 +48,7 @@ const (
 	opShow  = 's'
 	opPort  = 'p'
 	opPass  = 'r'
+	opLinks = 'l'
 
 	maxID = 64
 	// MaxAbout is the limit of a listener's text about itself: with the greeting it is two packets.

@@ -132,8 +132,12 @@ func (d *doctor) shown(ctx context.Context, caller netip.Addr, rank int) []byte 
 	if d.p.tls == nil && !d.member(ctx, caller) {
 		return nil // without a secret only the job's own addresses are answered
 	}
-	if rank == sidechannel.Own {
+	switch rank {
+	case sidechannel.Own:
 		return pack(d.look(ctx))
+	case sidechannel.Links:
+		links, _ := json.Marshal(scene.LinksTo(caller, d.family))
+		return links
 	}
 	ctx, cancel := context.WithTimeout(ctx, passBudget) // who asks waits no longer
 	defer cancel()

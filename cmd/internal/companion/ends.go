@@ -215,6 +215,7 @@ func (e *ends) settle(ctx context.Context) {
 		}
 	}
 	if wait(&e.failed, lastSay); e.failed.known() && e.failed.end.ID == e.p.world.Self.ID {
+		e.reset(ctx)
 		wait(&e.crashed, crashSpan)
 	}
 }
@@ -238,7 +239,7 @@ func (e *ends) together() *rankEnd {
 // blame prints which rank of another node ended before something of this node failed, unless a finding about another
 // node is printed already.
 func (e *ends) blame(what string) {
-	if e.p.blamed.Load() {
+	if e.reset(e.p.ctx); e.p.blamed.Load() {
 		return
 	}
 	here := e.p.world.Self.Name()

@@ -29,6 +29,11 @@ func (p *companion) gone(text, at string) {
 	}
 	n, known := p.lostOf(text)
 	text = p.located(text)
+	if strings.HasPrefix(text, fmt.Sprintf("node rank %d, ", p.world.Rank)) {
+		p.say(finding.Warnf("the others counted this node as lost (seen at %s): it or the network stopped for a while, and "+
+			"goes on", at).Named("node.lost"), "") // the store says so: it is reached again
+		return
+	}
 	if !known {
 		p.sayLost(text, at, n, sight{})
 		return

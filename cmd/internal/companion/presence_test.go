@@ -114,6 +114,24 @@ func TestANodeThatStandsStillAndGoesOnEndsNoJob(t *testing.T) {
 	}
 }
 
+// A node that hears of its own loss is back, and no reason to end its command.
+func TestANodeThatHearsOfItsOwnLossGoesOn(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"node rank 1, host1 (127.0.0.1), was lost", "the others counted this node as lost (seen at 10:00:00): it or"},
+		{"node rank 10, host10 (127.0.0.1), was lost", "node rank 10, host10 (127.0.0.1), was lost (seen at 10:00:00): a"},
+	} {
+		got := ""
+		p := &companion{ctx: t.Context(), running: t.Context(), spec: &Spec{},
+			world: &rendezvous.World{Rank: 1, Self: rendezvous.Member{Host: "host1", Addr: lo}},
+			print: func(_ finding.From, f finding.Finding, _ string) { got = f.What }}
+		p.doctor = &doctor{p: p}
+		p.gone(tt.text, "10:00:00")
+		if !strings.HasPrefix(got, tt.want) || p.blamed.Load() != strings.Contains(tt.text, "host10") {
+			t.Errorf("%s: %q", tt.text, got)
+		}
+	}
+}
+
 // relayed passes connections on to a port.
 func relayed(l net.Listener, port int) {
 	for {

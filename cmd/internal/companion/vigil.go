@@ -127,5 +127,5 @@ func ofStacks(cause string) bool {
 func held(v verdict.Verdict) bool {
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
 		"rank.failed", "rank.frozen", "rank.lock", "rank.storage", "rank.memory", "agent.stopped", "store.stopped",
-		"store.key", "collective.mismatch", "collective.crossed", "init.barrier"}, v.Cause))
+		"store.key", "collective.mismatch", "collective.crossed", "init.barrier", "exit.barrier"}, v.Cause))
 }
