@@ -70,7 +70,7 @@ var processCauses = []Cause{
 		ID: "rank.storage", depth: onTheSpot, Title: "A process waits for a file system",
 		Sign: "The rank cannot be killed; df and ls hang on the same mount.",
 		For: "its main thread waits in FUSE, NFS or a block device, and has not gone on for seconds; or it tries again and " +
-			"again, and a path that it names gives ESTALE, EIO or ENOTCONN",
+			"again, and a path that it names gives ESTALE, EIO, ENOTCONN or ETIMEDOUT",
 		Against: "bytes are read, a file's position moves, or its main thread goes on: then the file system is slow",
 		Do:      "repair or remount the file system on that node; touch no path of it until then",
 		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, folio_wait_bit_common",

@@ -327,9 +327,34 @@ func (v *view) exits() []claim {
 		running = append(running, v.known(s)...)
 		nodes = append(nodes, s.node)
 	}
-	return []claim{claimed("exit.barrier", verdict.Certain, fmt.Sprintf(
+	sure := verdict.Certain
+	if slices.ContainsFunc(v.seats, func(s *seat) bool { return !endless(s.proc) }) {
+		sure = verdict.Likely // one that sleeps, or tries again, goes on by itself
+	}
+	c := claimed("exit.barrier", sure, fmt.Sprintf(
 		"%d of %d torchruns have ended well and wait for the others, whose ranks still run%s", v.board.Ended,
-		len(v.board.Agents), rankList(running))).of(running, nodes...).see("store", "terminal_state/num_members")}
+		len(v.board.Agents), rankList(running))).of(running, nodes...).see("store", "terminal_state/num_members")
+	for _, s := range v.seats[:min(len(v.seats), 3)] {
+		if m := mainStack(s.proc); m != nil {
+			c = c.see("py-spy", seatName(s)+" at "+line(m))
+		}
+	}
+	return []claim{c}
+}
+
+// endless reports whether the main thread of a process waits without a time limit for what another one sends or does.
+func endless(p *scene.Proc) bool {
+	if p.Syscall == nil {
+		return false
+	}
+	switch p.Syscall.Name {
+	case "poll":
+		return p.Syscall.Limit < 0
+	case "futex":
+		return !slices.ContainsFunc(p.Threads, func(t scene.Thread) bool { return t.Timed })
+	}
+	return slices.Contains([]string{"read", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4", "wait4",
+		"waitid"}, p.Syscall.Name)
 }
 
 // idle says that all wait in a collective, where no reason was found.

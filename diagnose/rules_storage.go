@@ -121,12 +121,15 @@ func (v *view) broken(s *seat) (claim, bool) {
 	}
 	b := p.Broken[0]
 	meaning := map[string]string{"ESTALE": "its server does not know it any more",
-		"ENOTCONN": "the server of that mount has ended", "EIO": "an error of its disk or server"}[b.Err]
+		"ENOTCONN": "the server of that mount has ended", "EIO": "an error of its disk or server",
+		"ETIMEDOUT": "its server does not answer in time",
+		"EHOSTDOWN": "its server is not reached"}[b.Err]
 	c := about("rank.storage", verdict.Likely, s, fmt.Sprintf("sleeps and tries again, and %s (%s), %s, gives %s: %s",
 		b.Path, cmp.Or(b.Type, "of an unknown file system"), b.By, b.Err, meaning))
 	for _, b := range p.Broken {
 		c = c.see("stat "+b.Path, b.Err)
 	}
+	c.Blocked = true // until someone mounts it again
 	c.Do = fmt.Sprintf("umount -l %s; mount it again   # on %s; then start the job again", b.Mount, s.node.name)
 	return c, true
 }

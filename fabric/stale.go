@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,8 @@ const (
 )
 
 // AskStale returns of each path that its file system answers with an error of its own the name of that error: ESTALE of
-// a handle that the server does not know any more, EIO of a disk, ENOTCONN of a server of FUSE that has ended. A child
-// asks, since a file system may not answer at all; then nothing is known of the path.
+// a handle that the server does not know any more, EIO of a disk, ENOTCONN of a server of FUSE that has ended, ETIMEDOUT of one
+// that does not answer. A child asks, since a file system may not answer at all; then nothing is known of the path.
 func AskStale(ctx context.Context, paths []string) map[string]string {
 	out := map[string]string{}
 	if child.Ask(ctx, staleChild, paths, &out, staleBudget) != nil {
@@ -44,6 +45,9 @@ func stat(path string) error {
 	return unix.Stat(path, &about)
 }
 
+// broken are the errors of a file system, not of a path: of NFS also those of a soft mount whose server is gone.
+var broken = []unix.Errno{unix.ESTALE, unix.EIO, unix.ENOTCONN, unix.ETIMEDOUT, unix.EHOSTDOWN}
+
 // stale calls stat for all paths at the same time, and waits no longer than limit for all.
 func stale(paths []string, stat func(string) error, limit time.Duration) map[string]string {
 	var mu sync.Mutex
@@ -58,7 +62,7 @@ func stale(paths []string, stat func(string) error, limit time.Duration) map[str
 			errno, _ := errors.AsType[unix.Errno](err)
 			mu.Lock()
 			defer mu.Unlock()
-			if errno == unix.ESTALE || errno == unix.EIO || errno == unix.ENOTCONN {
+			if slices.Contains(broken, errno) {
 				errs[p] = unix.ErrnoName(errno)
 			}
 		})

@@ -19,6 +19,8 @@ func TestPathsThatTheirFileSystemAnswersWithAnError(t *testing.T) {
 			return unix.ESTALE
 		case "/fuse/data":
 			return unix.ENOTCONN
+		case "/soft/data":
+			return unix.ETIMEDOUT
 		case "/dead/data":
 			<-never
 		case "/no":
@@ -26,8 +28,9 @@ func TestPathsThatTheirFileSystemAnswersWithAnError(t *testing.T) {
 		}
 		return nil
 	}
-	got := stale([]string{"/nfs/data", "/fuse/data", "/dead/data", "/no", "/well"}, answer, 200*time.Millisecond)
-	if want := map[string]string{"/nfs/data": "ESTALE", "/fuse/data": "ENOTCONN"}; !maps.Equal(got, want) {
+	got := stale([]string{"/nfs/data", "/fuse/data", "/soft/data", "/dead/data", "/no", "/well"}, answer, 200*time.Millisecond)
+	if want := map[string]string{"/nfs/data": "ESTALE", "/fuse/data": "ENOTCONN",
+		"/soft/data": "ETIMEDOUT"}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got = AskStale(t.Context(), []string{os.TempDir(), filepath.Join(t.TempDir(), "no")}); got == nil || len(got) > 0 {

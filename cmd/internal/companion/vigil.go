@@ -123,8 +123,12 @@ func ofStacks(cause string) bool {
 	return cause == "collective.mismatch" || cause == "collective.crossed"
 }
 
-// held reports whether a job certainly waits for what no rank of it will do.
+// held reports whether a job certainly waits for what no rank of it will do, or one of them tries again and again to
+// use a file system that gives an error.
 func held(v verdict.Verdict) bool {
+	if v.Cause == "rank.storage" && v.Blocked {
+		return true
+	}
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
 		"rank.failed", "rank.frozen", "rank.lock", "rank.storage", "rank.memory", "agent.stopped", "store.stopped",
 		"store.key", "collective.mismatch", "collective.crossed", "init.barrier", "exit.barrier"}, v.Cause))

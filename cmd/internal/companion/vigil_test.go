@@ -87,6 +87,8 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 		return verdict.Verdict{Cause: cause, Sure: verdict.Certain, Ranks: []int{1}}
 	}
 	left.Blocked, likely.Sure = false, verdict.Likely
+	retries := likely
+	retries.Blocked = true
 	for _, tt := range []struct {
 		name  string
 		after time.Duration
@@ -94,6 +96,8 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 		want  int               // seconds
 	}{
 		{"a file system", 2 * time.Minute, []verdict.Verdict{storage}, 15},
+		{"a file system that gives an error", 2 * time.Minute, []verdict.Verdict{retries}, 15},
+		{"the end of the job", 2 * time.Minute, []verdict.Verdict{named("exit.barrier")}, 15},
 		{"a lock", 2 * time.Minute, []verdict.Verdict{lock}, 15},
 		{"a frozen rank", 2 * time.Minute, []verdict.Verdict{named("rank.frozen")}, 15},
 		{"locks of its own", 2 * time.Minute, []verdict.Verdict{named("rank.lock")}, 15},
