@@ -329,7 +329,7 @@ func (v *view) exits() []claim {
 	}
 	sure := verdict.Certain
 	if slices.ContainsFunc(v.seats, func(s *seat) bool { return !endless(s.proc) }) {
-		sure = verdict.Likely // one that sleeps, or tries again, goes on by itself
+		sure = verdict.Likely // one that sleeps, or waits for a thread or a child that does, goes on by itself
 	}
 	c := claimed("exit.barrier", sure, fmt.Sprintf(
 		"%d of %d torchruns have ended well and wait for the others, whose ranks still run%s", v.board.Ended,
@@ -342,19 +342,16 @@ func (v *view) exits() []claim {
 	return []claim{c}
 }
 
-// endless reports whether the main thread of a process waits without a time limit for what another one sends or does.
+// endless reports whether the main thread of a process waits without a time limit for what another one sends.
 func endless(p *scene.Proc) bool {
 	if p.Syscall == nil {
 		return false
 	}
-	switch p.Syscall.Name {
-	case "poll":
+	if p.Syscall.Name == "poll" {
 		return p.Syscall.Limit < 0
-	case "futex":
-		return !slices.ContainsFunc(p.Threads, func(t scene.Thread) bool { return t.Timed })
 	}
-	return slices.Contains([]string{"read", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4", "wait4",
-		"waitid"}, p.Syscall.Name)
+	waits := []string{"read", "readv", "recvfrom", "recvmsg", "recvmmsg", "accept", "accept4"}
+	return slices.Contains(waits, p.Syscall.Name)
 }
 
 // idle says that all wait in a collective, where no reason was found.

@@ -21,8 +21,9 @@ const (
 )
 
 // AskStale returns of each path that its file system answers with an error of its own the name of that error: ESTALE of
-// a handle that the server does not know any more, EIO of a disk, ENOTCONN of a server of FUSE that has ended, ETIMEDOUT of one
-// that does not answer. A child asks, since a file system may not answer at all; then nothing is known of the path.
+// a handle that the server does not know any more, EIO of a disk, ENOTCONN of a server of FUSE that has ended,
+// ETIMEDOUT of one that does not answer. A child asks, since a file system may not answer at all; then nothing is known
+// of the path.
 func AskStale(ctx context.Context, paths []string) map[string]string {
 	out := map[string]string{}
 	if child.Ask(ctx, staleChild, paths, &out, staleBudget) != nil {

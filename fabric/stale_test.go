@@ -28,7 +28,8 @@ func TestPathsThatTheirFileSystemAnswersWithAnError(t *testing.T) {
 		}
 		return nil
 	}
-	got := stale([]string{"/nfs/data", "/fuse/data", "/soft/data", "/dead/data", "/no", "/well"}, answer, 200*time.Millisecond)
+	got := stale([]string{"/nfs/data", "/fuse/data", "/soft/data", "/dead/data", "/no", "/well"}, answer,
+		200*time.Millisecond)
 	if want := map[string]string{"/nfs/data": "ESTALE", "/fuse/data": "ENOTCONN",
 		"/soft/data": "ETIMEDOUT"}; !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

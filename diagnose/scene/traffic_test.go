@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestWhatConnectionsExchange: of connections that are there at two moments, and of the ends that only another node has.
+// TestWhatConnectionsExchange: of connections that are there at two moments, and of ends that only another node has.
 func TestWhatConnectionsExchange(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -95,5 +95,6 @@ func severedFinding(end rankEnd, s severed) finding.Finding {
 	for _, l := range s.links[:min(len(s.links), 2)] {
 		f = f.See("sockets there", "%s", fmt.Sprintf("%s to %s, established; here: closed", l.Local, l.Remote))
 	}
-	return f.Do("sysctl net.netfilter.nf_conntrack_tcp_timeout_established; nft list ruleset   # on both nodes, and between")
+	return f.Do("sysctl net.netfilter.nf_conntrack_tcp_timeout_established; nft list ruleset   # on both nodes, and " +
+		"between")
 }
