@@ -46,6 +46,7 @@ type doctor struct {
 	mu    sync.Mutex
 	known []rendezvous.Partner // the other nodes, once the store has named them
 	lost  []netip.Addr         // of nodes that are reported as lost
+	slow  []netip.Addr         // of nodes whose path is reported as slow or lossy
 
 	world atomic.Pointer[rendezvous.World] // that runs; nil: none has started
 	wait  atomic.Pointer[rendezvous.Event] // the last news of the wait for a world
@@ -79,7 +80,7 @@ func (p *companion) openDoctor() {
 func (d *doctor) begin(ctx context.Context, w *rendezvous.World) {
 	l := d.p.sideChannel
 	d.mu.Lock()
-	d.known, d.lost = nil, nil
+	d.known, d.lost, d.slow = nil, nil, nil
 	d.mu.Unlock()
 	d.world.Store(w)
 	l.Show(d.shown, d.heard)

@@ -65,6 +65,7 @@ type ends struct {
 	p                     *companion
 	failed, crashed, left firstEnd // one that crashed has failed, too
 	ask                   func()   // begins to hear of crashes, once
+	severed               sync.Once
 }
 
 // firstEnd is the first post to one of the rounds.
@@ -239,7 +240,7 @@ func (e *ends) together() *rankEnd {
 // blame prints which rank of another node ended before something of this node failed, unless a finding about another
 // node is printed already.
 func (e *ends) blame(what string) {
-	if e.reset(e.p.ctx); e.p.blamed.Load() {
+	if e.p.blamed.Load() {
 		return
 	}
 	here := e.p.world.Self.Name()

@@ -215,7 +215,11 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, st
 // untilGone calls a node that goes on again and again, and returns the first sight of one that does not, or the last
 // one of the run.
 func (p *companion) untilGone(n rendezvous.Partner, now sight) sight {
-	for silent := 0; p.sleep(backPause); {
+	defer p.doctor.slows(n, false)
+	for silent := 0; ; {
+		if p.doctor.slows(n, now.badPath()); !p.sleep(backPause) {
+			return now
+		}
 		next := p.presenceOf(n)
 		if now.badPath() && next.is == isAbsent {
 			if silent++; silent < maxSilent {
@@ -227,7 +231,6 @@ func (p *companion) untilGone(n rendezvous.Partner, now sight) sight {
 		}
 		now = next
 	}
-	return now
 }
 
 // untilBack calls a node again and again that stands still or does not answer, and returns once it goes on, and when,

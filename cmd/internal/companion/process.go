@@ -213,6 +213,7 @@ func (p *companion) explain(what string, order func()) {
 	p.watcher.storage()
 	if p.ends != nil {
 		order()
+		p.ends.reset(p.ctx)
 		p.ends.blame(what)
 	}
 }

@@ -78,7 +78,8 @@ func (e *ends) reset(ctx context.Context) {
 	if status == 0 || status > 128 || !e.failed.known() || e.failed.end.ID != e.p.world.Self.ID || e.p.blamed.Load() {
 		return
 	}
-	s := e.p.doctor.whoIsSevered(ctx)
+	var s severed
+	e.severed.Do(func() { s = e.p.doctor.whoIsSevered(ctx) })
 	if len(s.nodes) == 0 || e.together() != nil {
 		return
 	}

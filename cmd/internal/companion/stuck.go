@@ -56,12 +56,14 @@ func (d *doctor) watchPaths(ctx context.Context) {
 }
 
 // stuck returns to which addresses connections of this node's command are stuck, other than of a node that is reported
-// as lost.
+// as lost, or its path as slow.
 func (d *doctor) stuck() []netip.Addr {
 	found := scene.Stuck(d.family)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.DeleteFunc(found, func(to netip.Addr) bool { return slices.Contains(d.lost, to) })
+	return slices.DeleteFunc(found, func(to netip.Addr) bool {
+		return slices.Contains(d.lost, to) || slices.Contains(d.slow, to)
+	})
 }
 
 // family returns the processes of this node's command. Where that is the first process of a container, this one is
@@ -75,6 +77,17 @@ func (d *doctor) forget(n rendezvous.Partner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lost = append(append(d.lost, n.Addr), n.Addrs...)
+}
+
+// slows has the connections to a node not reported as stuck while the path to it is reported as slow.
+func (d *doctor) slows(n rendezvous.Partner, slow bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	at := append([]netip.Addr{n.Addr}, n.Addrs...)
+	d.slow = slices.DeleteFunc(d.slow, func(a netip.Addr) bool { return slices.Contains(at, a) })
+	if slow {
+		d.slow = append(d.slow, at...)
+	}
 }
 
 // remember undoes forget, of a node that goes on.

@@ -60,6 +60,21 @@ func TestWhoHasLostAllOthersIsAlone(t *testing.T) {
 	}
 }
 
+// A path that is reported as slow is not reported as lost, as long as it is slow.
+func TestASlowPathIsNotReportedAsStuck(t *testing.T) {
+	d := &doctor{}
+	n := rendezvous.Partner{Addr: lo, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
+	for _, slow := range []bool{true, true, false} {
+		want := []netip.Addr{n.Addr, n.Addrs[0]}
+		if !slow {
+			want = nil
+		}
+		if d.slows(n, slow); !slices.Equal(d.slow, want) {
+			t.Errorf("%t: %v", slow, d.slow)
+		}
+	}
+}
+
 // TestAPathToANodeThatFailedIsLessSure: a host whose command has ended would end its connections.
 func TestAPathToANodeThatFailedIsLessSure(t *testing.T) {
 	e := &ends{p: &companion{world: &rendezvous.World{}}}
