@@ -43,7 +43,7 @@ func (p *companion) gone(text, at string) {
 			Named("node.lost").Do("%s", f.Here()))
 		return
 	}
-	began, now := time.Now(), p.presenceOf(n)
+	began, now := time.Now(), p.presenceOf(n, sight{})
 	for p.running.Err() == nil {
 		if now.goesOn() {
 			p.say(p.goingOn(text, at, n, now, time.Since(began)), "")

@@ -66,7 +66,9 @@ const (
 
 // presenceOf calls a node that was lost. Its ranks may go on without launch, and what looks like a process that stands
 // still may be a path that loses the answers: many connections at once show that, and what the open ones exchange.
-func (p *companion) presenceOf(n rendezvous.Partner) sight {
+// was is the sight before. What arrives without an end, and acknowledges nothing, may be sent again and again over a
+// path that is dead the other way: that does not make a path slow, but one that was slow remains so.
+func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	at, began := append([]netip.Addr{n.Addr}, n.Addrs...), time.Now()
@@ -95,6 +97,9 @@ func (p *companion) presenceOf(n rendezvous.Partner) sight {
 	}
 	moved := scene.TrafficWith(at).Since(before)
 	moved.Again += uint64(again)
+	if !was.badPath() && moved.Acked == 0 {
+		moved.Segments = 0
+	}
 	s := sight{is: weigh(now, heard, flows, moved)}
 	if s.badPath() {
 		s.path = shows(s.is, flows, moved, time.Since(began)) + p.compare(n)
@@ -220,7 +225,7 @@ func (p *companion) untilGone(n rendezvous.Partner, now sight) sight {
 		if p.doctor.slows(n, now.badPath()); !p.sleep(backPause) {
 			return now
 		}
-		next := p.presenceOf(n)
+		next := p.presenceOf(n, now)
 		if now.badPath() && next.is == isAbsent {
 			if silent++; silent < maxSilent {
 				continue
@@ -238,7 +243,7 @@ func (p *companion) untilGone(n rendezvous.Partner, now sight) sight {
 func (p *companion) untilBack(n rendezvous.Partner, now sight) (sight, string) {
 	began, pause := time.Now(), backPause
 	for p.sleep(pause) {
-		now = p.presenceOf(n)
+		now = p.presenceOf(n, sight{})
 		stood := time.Since(began)
 		switch {
 		case now.goesOn():

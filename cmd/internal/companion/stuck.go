@@ -45,7 +45,15 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		if time.Now().Before(next) {
 			continue
 		}
+		lossy := make(chan *finding.Finding, 1)
+		go func() { lossy <- d.lossy(ctx, stuck) }()
 		a, ok := pathOf(diagnose.Judge(d.withOthers(ctx, stuck)))
+		if f := <-lossy; !ok && f != nil {
+			if path, _, _ := strings.Cut(f.What, " (seen at"); said != path {
+				said = path
+				d.p.say(*f, "")
+			}
+		}
 		if ok && (a.Why[0].Cause == "path.loss" || len(d.stuck()) > 0) && said != a.Key() { // some packets arrive
 			said = a.Key()
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
@@ -53,6 +61,23 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		next = time.Now().Add(pause)
 		pause = min(2*pause, maxStuckPause)
 	}
+}
+
+// lossy returns that the path to one of some addresses loses packets; nil: no new connections show that. A connection
+// is stuck there at times only, and may go on while it is looked at.
+func (d *doctor) lossy(ctx context.Context, stuck []netip.Addr) *finding.Finding {
+	for _, n := range d.others(ctx) {
+		at := func(a netip.Addr) bool { return a == n.Addr || slices.Contains(n.Addrs, a) }
+		if !slices.ContainsFunc(stuck, at) || n.Peer == 0 {
+			continue
+		}
+		if f := d.p.knock(ctx, n); f.Lossy() && (f.Late < f.Tried || f.Never > 0) {
+			s := sight{is: isLossy, path: shows(isLossy, f, scene.Exchanged{}, 0) + d.p.compare(n)}
+			out := d.p.goingOn("", time.Now().Format("15:04:05"), n, s, 0)
+			return &out
+		}
+	}
+	return nil
 }
 
 // stuck returns to which addresses connections of this node's command are stuck, other than of a node that is reported
