@@ -28,10 +28,17 @@ func exceptionName(body []byte) string {
 
 func nameByte(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || digit(c) || c == '_' || c == '.' }
 
+// Names of the modules in which packages of Python have their exceptions.
+const (
+	dotErrors     = ".errors."
+	dotExceptions = ".exceptions."
+)
+
 // bareError says whether a line is an exception with its text, though no traceback is before it.
 func bareError(body []byte) bool {
 	name := exceptionName(body)
-	return (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception")) && len(body) > len(name)
+	return (strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception") ||
+		strings.Contains(name, dotErrors) || strings.Contains(name, dotExceptions)) && len(body) > len(name)
 }
 
 // unglog takes the prefix of a logger off a line of a traceback, so that it looks like one.

@@ -50,7 +50,7 @@ var hintWords = []string{
 	"CUDA error", "HIP error", "rror code", "rc=", "eturned -", "\"failed\"", "\"error\"", ": error", "=error", ": failed",
 	"=failed", "o route to host", "roken pipe", "annot continue", "errors", "error generated", "rrors occurred", "mount: ",
 	"o answer from ", "o response from ", "o reply from ",
-	"no valid ", "no usable ", "no free ", "no suitable ",
+	"no valid ", "no usable ", "no free ", "no suitable ", " are active", " is active", " are up", " units ",
 }
 
 // hintForms are how programs report failures, and now and then something that they do without.
@@ -75,7 +75,8 @@ var hintForms = []form{
 		`^curl: \(\d+\)|\btaking (?:more|longer) than\b`),
 	re(`(?i)\berror (?:to|while|when|during|getting|reading|opening|creating|starting|connecting|loading) \w|` +
 		`\bUnavailable: \w|\bno (?:[\w.-]+ ){0,3}(?:devices?|adapters?|GPUs?|interfaces?|nodes?|hosts?|slots?|ports?|` +
-		`resources?|workers?|providers?|routes?) (?:were |was |is |are )?(?:found|available|detected|left)\b`),
+		`resources?|workers?|providers?|routes?|units?|HCAs?|NICs?|cards?|accelerators?|endpoints?|links?|rails?) ` +
+		`(?:were |was |is |are )?(?:found|available|detected|left|active|usable|visible|online|reachable|present|up)\b`),
 	re(`(?i)"?(?:level|severity|lvl)"?\s*[:=]\s*"?(?:error|fatal|critical|panic)\b|` +
 		`"?(?:status|state|result|conclusion)"?\s*[:=]\s*"?(?:failed|failure|error|errored)\b|` +
 		`\b(?:cuda|hip) error:? \d|\berror code:? -?[1-9]|\brc ?= ?-?[1-9]\d*\b|\breturned -[1-9]`),
@@ -97,7 +98,10 @@ var calm = re(`(?i)^\s*#|^[IW]\d{4} \d\d:|\[[IW]\d* |: [IW] |<(?:info|warn|debug
 	`fall(?:s|ing)? ?back|\b(?:skip|default|continu|proceed|optional|disabl|ignor)|\bnot an error\b|` +
 	`^\s*(?:assert|raise|except|import|from|return)\b|\bmca_btl_|reachable pairing|relevant network interfaces|` +
 	`bind memory|MPI startup\(\)|dynamic library|initialize backend|factory|metric server|fabricmanager|` +
-	`error handling`)
+	`error handling|spank: \S+: Plugin file not found`)
+
+// warns is how NCCL and its kin name the level of their errors.
+var warns = re(`\b[NRH]?CCL WARN\b`)
 
 // hint notes a line that may be an error, and forgets those before a sign of progress.
 func (f *follower) hint(line []byte) {
@@ -121,7 +125,7 @@ func (f *follower) isHint(line []byte) bool {
 	p := strip(line)
 	f.hits = f.scan.find(line, f.hits[:0])
 	found, _ := f.match(&p)
-	return found == nil && !calm().Match(p.body) &&
+	return found == nil && !calm().Match(warns().ReplaceAll(p.body, nil)) &&
 		slices.ContainsFunc(hintForms, func(one form) bool { return one().Match(p.body) })
 }
 

@@ -26,7 +26,7 @@ func (f *follower) judge() Reading {
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
 		return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 ||
-			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] == "false"
+			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] != "true"
 	})
 	live, again := retried(live)
 	roots := ofGrades(live, decisive, failed)
@@ -42,7 +42,7 @@ func (f *follower) judge() Reading {
 	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet && !confirmed(e, live) })
 	}
-	roots = schedulerFirst(ofLastStart(roots))
+	roots = schedulerFirst(ofLastStart(reasonsBefore(roots, live)))
 	used := map[*event]bool{}
 	if len(roots) > 0 {
 		f.decide(&r, roots, used)

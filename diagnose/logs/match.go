@@ -33,6 +33,7 @@ func (f *follower) register() (words []string) {
 		wordHost} {
 		special(w, w)
 	}
+	special(wordException, dotErrors, dotExceptions)
 	special(markBox, boxWords...)
 	special(markProof, proofWords...)
 	special(markSSH, sshWords...)

@@ -17,6 +17,23 @@ func ofLastStart(roots []*event) []*event {
 	})
 }
 
+// reasonsBefore leaves out the errors of programs that only sum up, where a line shortly before them in the log has
+// the reason: the error follows from that.
+func reasonsBefore(roots, live []*event) []*event {
+	const near = 200
+	sums := func(e *event) bool {
+		name := exceptionName([]byte(e.text))
+		return e.cause.grade == failed && !e.trace && (name == "Error" || specific([]byte(e.text)) <= 0)
+	}
+	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
+		return sums(e) && slices.ContainsFunc(live, func(o *event) bool {
+			known := o.cause.grade == open && o.cause != &unexplained
+			return o.file == e.file && o.order < e.order && e.order-o.order < near &&
+				(known || o.cause.grade == unknown && specific([]byte(o.text)) > max(1, specific([]byte(e.text))))
+		})
+	})
+}
+
 // schedulerEnds are ends of whole jobs, after which the processes that still run fail.
 var schedulerEnds = []string{"log.slurm-preempted", "log.slurm-requeued", "log.slurm-time", "log.slurm-node",
 	"log.batch-time", "log.k8s-evicted", "log.preempted"}

@@ -16,6 +16,7 @@ func looks(form form, words ...string) cause {
 var notErrors = []string{
 	"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", " WARN", "[WARN", "WARN:",
 	"WARNING", "arning:", "gnor", " DEBUG ", "[DEBUG", "except ", "raise ", "libibverbs", "no CUDA out", "may crash",
+	"to /tmp instead", "alling back to ", "Plugin file not found",
 	"0 failed", "failed: 0", "failed=0", "0 jobs", "0 tasks", "0 workers", "0 processes", " 0 FAILED",
 }
 
@@ -31,7 +32,8 @@ var unknownCauses = []cause{
 			`may be stuck|[Ss]till waiting|not responding|onnection refused|nreachable|(?:[Uu]nable|[Ff]ailed) to connect|` +
 			`(?:[Cc]annot|[Cc]ould not) connect|ost connection|` +
 			`returning error|Couldn't (?:create|open|allocate|initialize|find|get)|non-zero status|^Test \w+ failure `),
-		not:  []string{"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c"},
+		not: []string{"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", "to /tmp instead",
+			"Plugin file not found"},
 		says: unknownSays, need: []string{"the output of all ranks, from the start of the job",
 			"launch doctor on its nodes, while the job hangs"},
 	},

@@ -16,7 +16,7 @@ func (f *follower) rejoin(line []byte) []byte {
 		return nil
 	}
 	last := before[len(before)-1]
-	if last != ',' && (last|0x20 < 'a' || last|0x20 > 'z' || text[0] < 'a' || text[0] > 'z') {
+	if last != ',' && last != ']' && (last|0x20 < 'a' || last|0x20 > 'z' || text[0] < 'a' || text[0] > 'z') {
 		return nil
 	}
 	return append(append(bytes.Clone(before), ' '), text...)
