@@ -68,7 +68,7 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		deviceCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
+		deviceCauses, downloadCauses, recorderCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
 		jobCauses, socketCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
 		torchWaits, ncclCauses,
 		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,

@@ -57,6 +57,14 @@ var coordinationCauses = []cause{
 		need: []string{"which tasks run, and where they listen (ss -ltn there)", "TF_CONFIG or ClusterSpec of each task"},
 		from: "tensorflow distributed_runtime/master.cc",
 	}, {
+		id: "log.task-missing", grade: open, soft: true, with: "grpc.unreachable", words: []string{"remote target /job:"},
+		form: re(`remote target /job:(?P<job>\w+)/replica:\d+/task:(?P<task>\d+)`),
+		says: "TensorFlow of {who} cannot connect to task {task} of the job {job}",
+		need: []string{"does that task run, and listen at its address of TF_CONFIG (ss -ltn there)",
+			"nc -zv HOST PORT from this host: a firewall, NAT, or a port of a container that is not open",
+			"TF_CONFIG of both tasks: the same addresses, by which each host reaches the others"},
+		from: "tensorflow grpc_util, parameter_server_strategy_v2.py",
+	}, {
 		id: "log.grpc-peer", grade: open, soft: true, words: []string{"UNAVAILABLE: ", "Unavailable: ", "UnavailableError: ",
 			"Failed to connect to channel", "failed to connect to all addresses"},
 		form: re(`(?:UNAVAILABLE|Unavailable|UnavailableError): (?:ipv[46]:(?P<addr>\S+?): )?(?P<why>failed to connect ` +

@@ -111,16 +111,24 @@ var cudaCauses = []cause{
 			"--device /dev/dri); end the process that holds it",
 		need: []string{"ls -l {dev} and id, as the job sees them"},
 	}, {
+		id: "log.no-gpu", grade: family, but: "mpi.cuda-note", words: []string{"libcuda.so"},
+		form: re(`libcuda\.so(?:\.1)?: cannot open shared object file`),
+		says: "{who} finds no library of the NVIDIA driver (libcuda.so.1): its container was started without GPUs, or the " +
+			"node has no driver",
+		do: "start the container with the GPUs: docker --gpus all, apptainer or singularity --nv, podman --device " +
+			"nvidia.com/gpu=all, in Kubernetes nvidia.com/gpu in the limits; nvidia-smi must work in it. On a login node run " +
+			"it as a job",
+		need: []string{"nvidia-smi on the node, and in the container"},
+	}, {
 		id: "log.no-gpu", grade: family, but: "mpi.cuda-note",
 		words: []string{
 			"no CUDA-capable device is detected",
 			"Found no NVIDIA driver on your system",
 			"No CUDA GPUs are available",
 			"no GPUs found",
-			"libcuda.so.1: cannot open shared object file",
 			"hipErrorInvalidDevice", "hipErrorNoDevice", "no ROCm-capable device is detected",
 		},
-		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|libcuda|hipError|ROCm)`),
+		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|hipError|ROCm)`),
 		says: "{who} has no visible GPU: no driver, no device in the container, or CUDA_VISIBLE_DEVICES hides it",
 		do:   "run nvidia-smi in the job's container on that node, and look at CUDA_VISIBLE_DEVICES",
 		need: []string{"nvidia-smi -L in the container", "CUDA_VISIBLE_DEVICES"},

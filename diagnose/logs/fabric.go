@@ -6,6 +6,40 @@ const providerFix = "run fi_info in the job's environment, and choose a provider
 // fabricCauses are errors of MPI's and oneCCL's ways into the network: libfabric, PSM and Xe Link.
 var fabricCauses = []cause{
 	{
+		id: "log.mpi-fabric", grade: family, words: []string{" no hfi units are ", " no nic units are "},
+		form: re(`(?:(?P<node>[A-Za-z][\w.-]*?)(?:\.\d+|:pid\d+\S*: ?))?PSM(?P<n>\d?) no (?:hfi|nic) units are ` +
+			`(?P<state>active|available)`),
+		says: "PSM{n} of {who} has no adapter that is {state}: its link is down, its driver is not loaded, or the node " +
+			"has none",
+		do: "on that node: is the link active (opainfo or ibstat; cable, switch, subnet manager), is the device there " +
+			"(ls -l /dev/hfi1*); leave the node out until it is. Where the nodes have no Omni-Path: FI_PROVIDER=tcp or verbs",
+		need: []string{"opainfo or ibstat of that node", "dmesg | grep hfi1 of that node"},
+		from: "libpsm2 psm_ep.c",
+	}, {
+		id: "log.rdma-registration", grade: family, words: []string{"nable to create ", "nable to alloc"},
+		form: re(`(?:(?P<node>[A-Za-z][\w.-]*?):pid\d+\S* )?Unable to (?:create|alloc\w*) (?P<what>[\w ` +
+			`]*(?:CQ|QP|SRQ|PD)\b.*?)` +
+			` on (?P<dev>[\w.-]+): (?:Cannot allocate memory|ENOMEM)`),
+		says: "PSM3 of {who} cannot lock memory for {dev} ({what}): the limit of locked memory, or too little free memory",
+		do: "on that node, in the job's own shell: ulimit -l must say unlimited (LimitMEMLOCK=infinity for slurmd, " +
+			"memlock in " +
+			"limits.conf for ssh, docker --ulimit memlock=-1)",
+		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
+		from: "libfabric prov/psm3 verbs_ep.c",
+	}, {
+		id: "log.shm-unshared", grade: family,
+		words: []string{"ould not set up shared memory segment", "opening remote shared memory object"},
+		form: re(`PSM\d? could not set up shared memory segment|` +
+			`opening remote shared memory object in shm_open: (?P<why>[A-Z][\w ]+)`),
+		says: "PSM of {who} cannot open the shared memory of another rank of its host, in /dev/shm[ ({why})]",
+		do: "let the ranks of a host share /dev/shm (one container, or docker --ipc=host), with one user and one " +
+			"version of " +
+			"PSM; look at its size and rights (df -h /dev/shm) and remove files of ended jobs there (psm2_shm.*). " +
+			"FI_PROVIDER=tcp or verbs goes without PSM",
+		need: []string{"ls -l and df -h of /dev/shm on that node, as each rank sees it",
+			"does something clean /dev/shm while jobs run (RemoveIPC of systemd-logind, an epilog)"},
+		from: "libpsm2 am_reqrep_shmem.c",
+	}, {
 		id: "log.mpi-fabric", grade: family, words: []string{" can't open hfi unit: "},
 		form: re(`(?:^|\s)(?:(?P<node>[A-Za-z][\w.-]*?)\.\d+)?PSM2? can't open hfi unit: -?\d+(?: \(err=(?P<err>\d+)\))?`),
 		says: "PSM2 of {who} cannot open its Omni-Path adapter[ (error {err})]: its link is down, the device file is " +

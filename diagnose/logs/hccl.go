@@ -24,8 +24,22 @@ func hccl(id string, grade grade, codes []string, says, do string, need ...strin
 // hcclCauses are errors of Ascend's HCCL, by their codes.
 var hcclCauses = []cause{
 	{
-		id: "log.hccl-peers", grade: waits, words: []string{"EI0006", "Getting socket times out"},
-		form: re(`\bEI0006\b(?:.*?(?:remote|peer) ?rank: ?\[?(?P<missing>\d{1,7})\b)?|socket times out`),
+		id: "log.hccl-peers", grade: waits, words: []string{"LinkInfo", "LINK_ERROR_INFO"},
+		form: re(`\| *(?P<dest>[\da-fA-F.:]+)\((?P<missing>\d{1,7})\) *\| *\d+ *\| ` +
+			`*(?P<src>[\da-fA-F.:]+)\((?P<rank>\d{1,7})\) *` +
+			`\| *\d+ *\| *\w+ *\| *(?P<state>[a-z][a-z ]*?) *\|`),
+		test: func(v map[string]string) bool { return v["state"] != "connected" && v["state"] != "success" },
+		says: "HCCL has no link between {who} ({src}) and rank {missing} ({dest}): {state}",
+		need: []string{"the output of rank {missing}: did it end, never start, or begin its first collective later",
+			"on both nodes: hccn_tool -i N -link -g, -ip -g, -tls -g and -net_health -g, and a ping between the two addresses " +
+				"(hccn_tool -i N -ping -g address {dest})",
+			"HCCL_CONNECT_TIMEOUT of all ranks (120 s where it is not set): is it longer than the start of the slowest rank"},
+		from: "hccl hccl_socket_manager.cc",
+	}, {
+		id: "log.hccl-peers", grade: waits, words: []string{"EI0006", "Getting socket times out",
+			"wait socket establish timeout"},
+		form: re(`\bEI0006\b(?:.*?(?:remote|peer) ?rank: ?\[?(?P<missing>\d{1,7})\b)?|socket (?:times out|establish ` +
+			`timeout)`),
 		says: "HCCL of {who} got no connection to another rank[, rank {missing},] within HCCL_CONNECT_TIMEOUT",
 		need: []string{"the output of the other ranks: did one end, never start, or begin its first collective later",
 			"HCCL_CONNECT_TIMEOUT of all ranks (120 s where it is not set): is it longer than the start of the slowest rank",

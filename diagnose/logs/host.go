@@ -10,11 +10,16 @@ var semaphores = cause{
 }
 
 const (
-	insufficient     = `Insufficient (?P<what>[a-z0-9]+(?:[./-][\w-]+)*)`
-	insufficientSays = "Kubernetes has no node with enough free resources for a pod[: {what}]"
+	insufficient = `(?:nodes are available: (?P<why>.*?)(?:\.? preemption:.*|\.?\s*)$|` +
+		`Insufficient (?P<what>[a-z0-9]+(?:[./-][\w-]+)*))`
+	insufficientSays = "Kubernetes has no node with enough free resources for a pod[: {what}][: {why}]"
 	insufficientDo   = "kubectl describe node shows what is allocatable and in use; where no node lists it, the device " +
-		"plugin does not run"
+		"plugin does not run. Of the other reasons: unschedulable is a node that was cordoned (kubectl uncordon NODE), a " +
+		"taint needs a toleration of the pod, affinity or selector a label of the node"
 )
+
+// notDisk are words of lines about a lack of space that is none of a disk.
+var notDisk = []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will", "inotify"}
 
 // hostCauses are errors of Slurm, Kubernetes and the host.
 var hostCauses = []cause{
@@ -71,9 +76,22 @@ var hostCauses = []cause{
 		from: "inotify(7)",
 	}, {
 		id: "log.disk-full", grade: decisive, words: []string{"No space left on device"},
-		not:  []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will", "inotify"},
+		form: re(`(?:^|[\s'"=(])/[\w.+-]+(?:/|['":]).*No space left|No space left on device:? ['"(]?/|` +
+			`[Ww]rite (?:failed|error)|[Ee]rror writing|annot (?:write|create)`),
+		not:  notDisk,
 		says: "a disk of {where} is full",
 		do:   "free space, or write elsewhere: df -h on that node",
+	}, {
+		id: "log.shm-too-small", grade: family, with: "shm.writer", words: []string{"No space left on device"}, not: notDisk,
+		says: "/dev/shm is full on {where}, or too small: {who} passes data between processes there[ ({fact})]; disks may " +
+			"have room",
+		do:   semaphores.do + ", or let the library write to a disk (pandarallel use_memory_fs=False, JOBLIB_TEMP_FOLDER)",
+		need: semaphores.need,
+	}, {
+		id: "log.disk-full", grade: family, words: []string{"No space left on device"}, not: notDisk,
+		says: "a disk of {where} is full, or /dev/shm: the line of {who} names no file",
+		do:   "df -h on that node, also of /dev/shm and TMPDIR: free space, raise /dev/shm, or write elsewhere",
+		need: []string{"df -h and df -i on that node, in the job's container", "which file the program writes at this point"},
 	}, {
 		id: "log.file-permission", grade: family, words: []string{"PermissionError: [Errno 13] Permission denied: '"},
 		form: re(`Permission denied: '(?P<file>/[^']*)'`),

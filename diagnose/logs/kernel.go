@@ -6,13 +6,22 @@ const pciForm = `Xid(?: \((?:PCI:)?(?P<pci>[\w:.]+)\)| errors?)?: ?`
 // kernelCauses are what the kernel of a node reports of its hardware.
 var kernelCauses = []cause{
 	{
+		id: "log.gpu-lost", grade: decisive,
+		words: []string{"Xid (PCI", "NVRM: Xid", "fallen off the bus", "Unable to determine the device handle",
+			"GPU is lost."},
+		form: re(pciForm + `(?P<xid>79)\b|` +
+			`(?:(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+).*)?(?:fallen off the bus|GPU is lost)|` +
+			`device handle for (?:GPU ?\d*:? ?)?(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+)?`),
+		says: "a GPU[ at {pci}] of {where} no longer answers on PCIe (it has fallen off the bus[, Xid {xid}])",
+		do: "drain that node, and switch it off and on: a reset of the GPU is not enough. Look at its power, heat, riser " +
+			"and seat (dmesg | grep -E 'AER|NVRM', nvidia-smi -q); replace the GPU or the riser if it happens again",
+		from: "NVIDIA Xid catalog",
+	}, {
 		id: "log.gpu-ecc", grade: decisive,
-		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid",
-			"fallen off the bus", "Unable to determine the device handle"},
-		form: re(`ECC|NVLink error|(?P<pci>[\da-f]{4}:[\da-f:.]+)?.*fallen off the bus|device handle|` +
-			pciForm + `(?P<xid>48|63|64|74|79|92|94|95|140)\b`),
-		says: "a GPU[ at {pci}] of {where} has a hardware error[ (Xid {xid})]",
-		do:   "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
+		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid"},
+		form:  re(`ECC|NVLink error|` + pciForm + `(?P<xid>48|63|64|92|94|95|140)\b`),
+		says:  "a GPU[ at {pci}] of {where} has a hardware error[ (Xid {xid})]",
+		do:    "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
 	}, {
 		id: "log.gpu-ecc", grade: family,
 		words: []string{"Xid (PCI", "NVRM: Xid", "GSP Timeout", "Heartbeat timed out"},
@@ -26,7 +35,7 @@ var kernelCauses = []cause{
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.gpu-ecc", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"},
-		form: re(pciForm + `(?:\d+,.*previous Xid )?(?P<xid>14[4-9]|150)\b`),
+		form: re(pciForm + `(?:\d+,.*previous Xid )?(?P<xid>74|14[4-9]|150)\b`),
 		says: "NVLink of a GPU[ at {pci}] of {where} has an error (Xid {xid}): a link, a GPU, a switch or the fabric manager",
 		do: "look at dmesg of that node for the first of these Xid, nvidia-smi nvlink -e and the fabric manager's log; " +
 			"reset the GPUs, and replace the part if it happens again",

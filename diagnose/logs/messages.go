@@ -88,6 +88,17 @@ var messageCauses = []cause{
 		need: []string{"the versions of PMIx of the program and of Slurm", "srun --mpi=list"},
 		from: "slurm mpi/pmix pmixp_dmdx.c",
 	}, {
+		id: "log.mpi-version-mismatch", grade: family, words: []string{"description in business card"},
+		form: re(`Missing (?P<what>\w+) or invalid host/port description in business card`),
+		says: "MPI of {who} gets no address of another rank by PMI (no {what} in its \"business card\"): the MPI of the " +
+			"program, as in a container, does not fit the launcher outside, or the ranks use different networks",
+		do: "start it with the mpirun of the same MPI and version as in the program or container (ldd), or with srun " +
+			"and the " +
+			"PMI of that MPI (--mpi=pmi2 for MPICH and Intel MPI); FI_PROVIDER=tcp on all ranks shows whether the network is it",
+		need: []string{"mpirun --version outside, and ldd of the program inside of the container",
+			"srun --mpi=list, where Slurm starts it"},
+		from: "pmodels/mpich errnames.txt",
+	}, {
 		id: "log.mpi-daemon", grade: ended, words: []string{"(!closed) failed", "assert (!closed)"},
 		form: re(`\(!closed\)`),
 		says: "mpiexec lost its proxy on a host: that host has no such working folder, does not start it, or ended it",

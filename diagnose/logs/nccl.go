@@ -32,7 +32,7 @@ var ncclCauses = []cause{
 		form: opt(`rank (?P<a>\d+) and rank (?P<b>\d+) both on CUDA device (?P<dev>\w+)`),
 		says: "several ranks use the same GPU[: {all} share {dev}]",
 		do: "choose the GPU by the local rank: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])); with Horovod " +
-			"torch.cuda.set_device(hvd.local_rank())",
+			"torch.cuda.set_device(hvd.local_rank()). A host must have as many GPUs as ranks run on it",
 		from: "NVIDIA/nccl init.cc",
 	}, {
 		id: "log.rank-duplicate", grade: decisive, words: []string{"has already checked in"},
@@ -150,8 +150,17 @@ var ncclCauses = []cause{
 		do:   "install the libfabric that the plugin was built for, or a plugin for this libfabric; check LD_LIBRARY_PATH",
 		from: "aws/aws-ofi-nccl",
 	}, {
+		id: "log.library-mismatch", grade: decisive, words: []string{"undefined symbol: nccl"},
+		form: re(`undefined symbol: (?P<sym>nccl\w+)`),
+		says: "{who} loads an NCCL that is older than the one it was built for: {sym} is missing in it",
+		do: "pip list | grep -i nccl: of several (nvidia-nccl-cu11, nvidia-nccl-cu12) remove all but the one that torch " +
+			"asks " +
+			"for, and install that one again; else look for another libnccl.so in LD_LIBRARY_PATH, LD_PRELOAD and " +
+			"/etc/ld.so.conf (ldd of libtorch_cuda.so)",
+		from: "NVIDIA/nccl nccl.h",
+	}, {
 		id: "log.library-mismatch", grade: decisive,
-		words: []string{"undefined symbol: nccl", "undefined symbol: nvml", "undefined symbol: __nv", "undefined symbol: cu",
+		words: []string{"undefined symbol: nvml", "undefined symbol: __nv", "undefined symbol: cu",
 			"undefined symbol: ibv_", "undefined symbol: fi_", "GLIBC_", "GLIBCXX_", "undefined symbol: ompi",
 			"undefined symbol: ucp", "undefined symbol: MPI", "OPENSSL_", "CXXABI_", "LIBIBVERBS_", "IBVERBS_", "MLX5_"},
 		form: re(`undefined symbol: (?P<sym>\w+)|version .(?P<sym>(?:GLIBC\w*|OPENSSL|CXXABI|IBVERBS\w*|MLX5)_[\d.]+\w*). ` +
@@ -193,14 +202,34 @@ var ncclCauses = []cause{
 }
 
 // ncclLast are errors that count where a program repeats them as the last one of NCCL.
-var ncclLast = []cause{{
-	id: "log.p2p-unsupported", grade: family, with: "nccl.last-error",
-	words: []string{"peer access is not supported between these two devices"},
-	says:  "NCCL of {who} cannot reach the memory of another GPU of the host: PCIe's access control, the IOMMU, or a VM",
-	do:    "set NCCL_P2P_DISABLE=1 for all ranks to go on; nvidia-smi topo -p2p r shows which pairs work",
-	need:  []string{"nvidia-smi topo -p2p r of that node, and its kernel's log (IOMMU)"},
-	from:  "NVIDIA/nccl p2p.cc",
-}}
+var ncclLast = []cause{
+	noPeerAccess("nccl.last-error", nil, "peer access is not supported between these two devices"),
+	noPeerAccess("", re(`WARN failed to (?:open CUDA IPC handle|peer with device)\b.*(?P<err>\b217\b|peer access is not `+
+		`supported)`), "to open CUDA IPC handle", "to peer with device"),
+}
+
+// noPeerAccess returns a row for GPUs of a host that do not reach each other's memory.
+func noPeerAccess(with string, form form, words ...string) cause {
+	return cause{id: "log.p2p-unsupported", grade: family, with: with, form: form, words: words,
+		says: "NCCL of {who} cannot reach the memory of another GPU of the host: PCIe's access control, the IOMMU, a " +
+			"VM, or " +
+			"GPUs that are hidden from the process",
+		do: "set NCCL_P2P_DISABLE=1 for all ranks to go on, or let each process see all GPUs of the host " +
+			"(CUDA_VISIBLE_DEVICES); nvidia-smi topo -p2p r shows which pairs work",
+		need: []string{"nvidia-smi topo -p2p r of that node, and its kernel's log (IOMMU)",
+			"CUDA_VISIBLE_DEVICES of each rank of that host"},
+		from: "NVIDIA/nccl p2p.cc"}
+}
+
+const (
+	ofiNone = "the OFI plugin of {who} finds no provider of libfabric that it can use: the container has no EFA " +
+		"device, or " +
+		"a libfabric without its provider"
+	ofiNoneDo = "fi_info -p efa must list the device in the job's container: give the container /dev/infiniband (docker " +
+		"--device=/dev/infiniband/uverbs0, in Kubernetes vpc.amazonaws.com/efa), and install the EFA software in the image"
+)
+
+var ofiNoneNeed = []string{"fi_info -p efa and ls -l /dev/infiniband, in the job's container and on its host"}
 
 // ncclOpen are errors of NCCL that have many causes.
 var ncclOpen = []cause{
@@ -257,6 +286,28 @@ var ncclOpen = []cause{
 			"is TCP open between the nodes on all ports: launch check",
 		},
 	}, {
+		id: "log.ofi", grade: family, words: []string{"libfabric provider not detected"},
+		says: ofiNone, do: ofiNoneDo, need: ofiNoneNeed, from: "aws efa_installer.sh",
+	}, {
+		id: "log.ofi", grade: family, soft: true, quiet: true,
+		words: []string{"find any optimal provider", "No eligible providers were found"},
+		form:  re(`NET/OFI .*provider`), not: []string{"NCCL INFO", "NCCL TRACE"},
+		says: ofiNone, do: ofiNoneDo, need: ofiNoneNeed, from: "aws/aws-ofi-nccl",
+	}, {
+		id: "log.ofi", grade: open, words: []string{"completed with error. RC: "},
+		form: re(`NET/OFI (?:Request|Operation) .*completed with error\. RC: (?P<code>-?\d+)\.(?: Flags: \d+\.)? ` +
+			`Error: (?:(?P<prov>\d+) \()?(?P<why>[^().]+)`),
+		not: []string{"NCCL INFO"},
+		says: "a transfer of {who} over libfabric (the OFI plugin) failed: {why} (error {code}): the other end has " +
+			"ended, or " +
+			"the network between both ends does not carry it",
+		need: []string{"the output of the other ranks: did one end before",
+			"which provider it uses (the line NET/OFI Selected provider is; fi_info)",
+			"EFA: the security group must let all traffic through from and to itself",
+			"Slingshot (cxi): cxi_stat and dmesg of both nodes, and do all ranks have the job's VNI (SLINGSHOT_VNIS)",
+			"the versions of libfabric and the plugin on both nodes"},
+		from: "aws/aws-ofi-nccl, libfabric prov/cxi, prov/efa",
+	}, {
 		id: "log.ofi", grade: waits, soft: true, words: []string{": provider efa output empty list"},
 		says: "libfabric of {who} finds no EFA device that the process may use",
 		need: []string{"fi_info -p efa in the container of each node", "ls -l /dev/infiniband in the container",
@@ -281,9 +332,10 @@ var ncclOpen = []cause{
 		words: []string{"fi_getinfo() call failed", "NET/OFI"},
 		form:  re(`WARN|failed|error`),
 		not:   []string{"NCCL INFO", "Failed to initialize ", "aws-ofi-nccl initialization failed"},
-		says:  "the OFI plugin of {who} reports an error: the EFA devices, their security group, or libfabric",
-		need: []string{"fi_info -p efa in the container of each node", "ls -l /dev/infiniband in the container",
-			"the security group: does it admit all traffic from and to itself"},
+		says:  "the OFI plugin of {who} reports an error: the devices (EFA, Slingshot), what they permit, or libfabric",
+		need: []string{"fi_info in the container of each node: does it list the provider of the network (efa, cxi, verbs)",
+			"EFA: ls -l /dev/infiniband in the container; does the security group admit all traffic from and to itself",
+			"Slingshot: cxi_stat, and SLINGSHOT_VNIS of a rank"},
 	}, {
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",

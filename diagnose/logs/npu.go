@@ -23,6 +23,28 @@ var npuCauses = []cause{
 			"ls -l /dev/davinci* and at the groups of the user",
 		"npu-smi info and ls -l /dev/davinci* as the job sees them"),
 	{
+		id: "log.npu-device", grade: family, words: []string{"50705"},
+		form: re(`(?:code|result|ret\w*)\b\W{1,4}(?:is )?(?P<code>50705[3-6])\b`),
+		says: "the runtime of CANN reports an error of the hardware of the NPU of {who} ({code}: 507053 and 507055 memory, " +
+			"507054 HBM with several wrong bits, 507056 a link)",
+		do: "leave that node out, and look at npu-smi info -t ecc and hccn_tool -i N -link -g there; reset the NPU, and " +
+			"replace it if it happens again",
+		need: []string{"npu-smi info -t ecc -i N of that node, and its driver's log"},
+		from: "CANN rt_error_codes.h",
+	}, {
+		id: "log.npu-timeout", grade: open,
+		words: []string{"EE1002", "507046", "507047", "507048", "507014", "507017", "507034", "tream synchronize timeout",
+			"stream sync timeout", "event sync timeout", "the specified timeout waiting event"},
+		form: opt(`\b(?P<code>5070(?:14|17|34|46|47|48))\b`),
+		not:  []string{"timeout = "},
+		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, " +
+			"or a " +
+			"kernel that hangs",
+		need: []string{"the output and the plog (~/ascend/log) of all ranks: which one failed first, or is in no collective",
+			"HCCL_EXEC_TIMEOUT of all ranks, and how long the slowest rank computes",
+			"on each node: hccn_tool -i N -link -g and -net_health -g, and npu-smi info"},
+		from: "CANN rt_error_codes.h, EE1002",
+	}, {
 		id: "log.npu-inner", grade: open, words: []string{"9999: Inner Error", "9999: [PID: "},
 		form: re(`\bE[A-Z1-9]9999: (?:Inner Error|\[PID: [^\]]*\] \S+ (?P<why>.+?)(?:\[FUNC:|$))`),
 		says: "CANN of {who} reports an inner error[: {why}]",

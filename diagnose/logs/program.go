@@ -249,9 +249,20 @@ var programCauses = []cause{
 		need: []string{"is there a file \"lock\" in a folder below it, and a process that builds (ninja, nvcc)"},
 		from: "torch utils/cpp_extension.py",
 	}, {
+		id: "log.seccomp", grade: family, soft: true, words: []string{"pthread_create"},
+		form: re(`pthread_create.*(?:Operation not permitted|EPERM)`),
+		says: "{who} is not permitted to start a thread, which is no limit: as a rule the seccomp profile of an older " +
+			"container engine forbids the call (clone3) of a newer image",
+		do: "update the container engine and libseccomp of that node; docker --security-opt seccomp=unconfined shows " +
+			"whether " +
+			"that is it",
+		need: []string{"docker version and the version of libseccomp of that node", "ulimit -u as the job sees it"},
+		from: "glibc clone3, moby/moby#42680",
+	}, {
 		id: "log.ulimit-nproc", grade: family, soft: true,
 		words: []string{"pthread_create failed", "RLIMIT_NPROC", "can't start new thread", "fork: retry: Resource"},
 		form:  opt(`RLIMIT_NPROC (?P<limit>\d+)`),
+		not:   []string{"RLIMIT_NPROC -1"},
 		says:  "{who} may start no more threads or processes[: the limit is {limit}]",
 		do: "raise ulimit -u, or the pids limit of the container (docker --pids-limit, podPidsLimit); OMP_NUM_THREADS=1 " +
 			"needs fewer",

@@ -86,6 +86,7 @@ var rdmaCauses = []cause{
 		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr", "Libfabric error: (-12)",
 			"post internal receive buffers", "cannot create cq", "create extended CQ"},
 		form: re(`Cannot allocate memory|with 12 |ENOMEM|post internal receive buffers|rdma_iba_hca_init.*create cq`),
+		not:  []string{"Please set max locked memory"}, // of UCX, which goes on without that device
 		says: "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
 		do:   "on that node, in the job's own shell: ulimit -l must say unlimited",
 		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
@@ -124,6 +125,18 @@ var rdmaCauses = []cause{
 			"on the bridges between GPU and HCA, and the IOMMU",
 		need: []string{"lsmod (nvidia_peermem), dmesg and lspci -vvv (ACSCtl) of that node"},
 		from: "NVIDIA/nccl#928",
+	}, {
+		id: "log.gdr-peer-memory", grade: family, words: []string{"ocal protection", "emote access"},
+		form: re(`UCX +(?:ERROR|DIAG|WARN) +(?P<what>[Ll]ocal protection|[Rr]emote access)(?: error)? on (?P<dev>[\w:.-]+)`),
+		says: "{dev} of {who} may not reach the memory of a transfer of UCX ({what} error): GPU memory without " +
+			"GPUDirect, a " +
+			"buffer that was freed or is registered for another device, or ACS of PCIe",
+		do: "look at the registration of GPU memory: lsmod | grep peermem (or DMA-BUF), and UCX built with CUDA or ROCm " +
+			"(ucx_info -d | grep -E 'cuda|rocm'); UCX_IB_GPU_DIRECT_RDMA=n or UCX_TLS=tcp,cuda_copy shows whether that is it. " +
+			"A peer that ended gives it, too",
+		need: []string{"lsmod (nvidia_peermem), dmesg and lspci -vvv (ACSCtl) of that node",
+			"the output of the other end: did it end, or free the buffer, before"},
+		from: "openucx/ucx ib_mlx5_log.c",
 	}, {
 		id: "log.rdma-peer-gone", grade: ended, words: []string{"Got completion from peer "},
 		form: re(`from peer (?P<peer>[\w.:-]+?)<\d+>.*?(?:error|status=)\s?(?:IBV_WC_WR_FLUSH_ERR\()?5\b`),

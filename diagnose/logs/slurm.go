@@ -47,7 +47,7 @@ var schedulerCauses = []cause{
 	}, {
 		id: "log.slurm-step", grade: decisive,
 		words: []string{"Unable to create step for job"},
-		form:  re(`Unable to create step for job \d+: (?P<why>.+)`),
+		form:  re(`Unable to create step for job \S+: (?P<why>.+)`),
 		not:   transportErrors,
 		says:  "Slurm cannot start the step in its allocation: {why}",
 		do:    "compare srun's options (nodes, tasks, --gres, --mem, --nodelist) with the allocation: scontrol show job",
@@ -56,7 +56,7 @@ var schedulerCauses = []cause{
 		id: "log.slurm-request", grade: decisive,
 		words: []string{"Unable to allocate resources: ", "Batch job submission failed: ", "sbatch: error: "},
 		form:  re(`^sbatch: error: (?P<why>[^B].+)|(?:allocate resources|submission failed): (?P<why>.+)`),
-		not:   transportErrors,
+		not:   append([]string{"unge", "authentication error"}, transportErrors...),
 		says:  "Slurm refuses the job: {why}",
 		do: "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER; for GPUs " +
 			"(gres, " +
@@ -71,6 +71,16 @@ var schedulerCauses = []cause{
 		do: "unset SLURM_CPU_BIND SLURM_CPU_BIND_LIST SLURM_CPU_BIND_TYPE SLURM_CPU_BIND_VERBOSE before srun, or submit " +
 			"from a login node; a list of --cpu-bind must name CPUs of the step (--cpu-bind=none goes without)",
 		from: "slurm, task/affinity",
+	}, {
+		id: "log.slurm-spool", grade: decisive, words: []string{"slurm_script: No such file"},
+		form: re(`execve\(\): (?P<dir>/\S*)/slurm_script: No such file`),
+		says: "slurmd of {where} has lost the job's script, which it had written to {dir}: its spool folder was " +
+			"cleaned, is " +
+			"full, or is on a file system that is gone",
+		do: "leave that node out (--exclude); there look at df and the mount of SlurmdSpoolDir (scontrol show config), " +
+			"which " +
+			"must not be a folder that a cleaner of /tmp empties, and restart slurmd",
+		from: "slurm, slurmstepd",
 	}, {
 		id: "log.slurm-launch", grade: decisive, words: []string{"error: execve(): "},
 		form: re(`execve\(\): (?P<file>\S+): (?P<why>Permission denied|Exec format error)`),
@@ -143,23 +153,23 @@ var schedulerCauses = []cause{
 		need: []string{"date of both nodes, at the same time"},
 		from: "slurm, auth/munge",
 	}, {
-		id: "log.munge", grade: family, soft: true, words: []string{"munge.socket"},
+		id: "log.munge", grade: decisive, soft: true, words: []string{"munge.socket"},
 		form: re(`access "(?P<file>[^"]*munge\.socket[^"]*)": (?P<why>No such file or directory|Connection refused|` +
 			`Permission denied)`),
 		says: "munge does not answer on {where} ({file}: {why}): its daemon (munged) does not run there, or has another " +
 			"socket",
 		do: "on that node: systemctl enable --now munge, before slurmd (journalctl -u munge has the reason: the key, its " +
 			"rights); in a container mount the folder of the socket; then restart slurmd",
-		need: []string{"systemctl status munge of that node, and ls -l of that folder"},
 		from: "munge, slurm auth/munge",
 	}, mungeTime("ENCODED: ", "wrote"), mungeTime("DECODED: ", "read"), {
-		id: "log.munge", grade: decisive, soft: true,
-		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential"},
-		form:  re(`[Mm]unge|authentication credential`),
-		not:   []string{"(retrying", "Expired credential", "Rewound credential"},
-		says:  "Slurm's authentication (munge) does not work on {where}",
-		do:    "look at systemctl status munge, the key and the clock of that node; in a container mount /run/munge",
-		from:  "slurm, auth/munge",
+		id: "log.munge", grade: decisive, soft: true, wraps: true,
+		words: []string{"Munge encode failed", "Munge decode failed", "munge.socket", "Invalid authentication credential",
+			"If munged is up", "Protocol authentication error"},
+		form: re(`[Mm]unge|authentication (?:credential|error)`),
+		not:  []string{"(retrying", "Expired credential", "Rewound credential"},
+		says: "Slurm's authentication (munge) does not work on {where}",
+		do:   "look at systemctl status munge, the key and the clock of that node; in a container mount /run/munge",
+		from: "slurm, auth/munge",
 	}, {
 		id: "log.slurm-controller", grade: decisive, soft: true,
 		words: []string{"Unable to contact slurm controller", "Unable to confirm allocation for job",

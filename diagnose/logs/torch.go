@@ -82,7 +82,7 @@ var torchCauses = []cause{
 		do:   "set USE_LIBUV=0 on all nodes, or install a torch that has libuv",
 	}, {
 		id: "log.hostname-resolves-to-loopback", grade: decisive, job: true,
-		words: []string{"connectFullMesh failed", "connect [127."},
+		words: []string{"connectFullMesh failed", "connect [127.", "connecting: SO_ERROR: "},
 		form: re(
 			`(?:refused|timed out|unreachable|[Ff]ailed).*remote=\[(?P<addr>127\.\d+\.\d+\.\d+|::1)\]|` +
 				`connect \[(?P<addr>127\.\d+\.\d+\.\d+)\]:\d+: Connection refused`,
@@ -187,6 +187,14 @@ var torchCauses = []cause{
 		do: "look the name up on that node: getent hosts {host}; give an address instead of the name, or wait for the " +
 			"host and the name server before the start",
 		need: []string{"getent hosts {host} on each node, now and right after a start", "does the job go on after it"},
+		from: "torch socket.cpp",
+	}, {
+		id: "log.no-ipv6", grade: maybe, soft: true, words: []string{"errno: 97 - Address family not supported"},
+		form: re(`client socket cannot be initialized to connect to \[(?P<host>localhost|ip6-localhost|::1)\]:(?P<port>\d+)`),
+		says: "torch of {who} cannot use IPv6 on its host for {host} (port {port}): it tries IPv4 next, so good runs print " +
+			"this, too",
+		need: []string{"the rest of the output of all ranks",
+			"a run with MASTER_ADDR=127.0.0.1 (one host), or an IPv4 address of rank 0's host"},
 		from: "torch socket.cpp",
 	}, {
 		id: "log.dns", grade: family, soft: true,

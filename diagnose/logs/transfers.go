@@ -27,6 +27,31 @@ var transferCauses = []cause{
 			"failed, or the path to it does not work (NVLink, or NVSHMEM's RDMA between nodes)",
 		do: transferFix, need: transferNeed, from: "deepseek-ai/DeepEP csrc/kernels",
 	}, {
+		id: "log.library-mismatch", grade: family, with: "ucx.version",
+		words: []string{"NIXL_ERR_", "ucp_init", "UCX  ERROR", "cannot be selected", "Failed to initialize UCX"},
+		form:  re(`NIXL_ERR_(?:BACKEND|NOT_SUPPORTED|UNKNOWN)|ucp_init|UCX +ERROR|selected|initialize UCX`),
+		says:  "{who} loads an older UCX than the one that it was built for ({fact}), and UCX, or what uses it, fails",
+		do: "look for the UCX that is loaded (ldd of the program or plugin, ucx_info -v): put the newer one first in " +
+			"LD_LIBRARY_PATH, or install it on all nodes and in the image",
+		need: []string{"ucx_info -v, and LD_LIBRARY_PATH as the job sees it"},
+		from: "openucx/ucx ucp_context.c",
+	}, {
+		id: "log.library-mismatch", grade: maybe, soft: true, words: []string{"UCP version is incompatible"},
+		form: re(`required: (?P<want>[\d.]+), actual: (?P<has>[\d.]+)`),
+		says: "{who} loads UCX {has}, and was built for {want}; many programs work all the same",
+		need: []string{"does the job go on after it: the end of the output of all ranks",
+			"ucx_info -v, and LD_LIBRARY_PATH as the job sees it: which UCX comes first"},
+		from: "openucx/ucx ucp_context.c",
+	}, {
+		id: "log.nvshmem-transport", grade: maybe, soft: true, words: []string{"is not enumerated as an mlx5 device"},
+		form: re(`device (?P<dev>[\w.-]+) is not enumerated as an mlx5`),
+		says: "NVSHMEM's IBGDA of {who} leaves {dev} out: it takes only adapters of NVIDIA (mlx5), and this one is " +
+			"another, " +
+			"or its driver is",
+		need: []string{"ibv_devinfo in the job's container: does the node have an mlx5 device",
+			"a run with NVSHMEM_IB_ENABLE_IBGDA=0, or NVSHMEM_REMOTE_TRANSPORT=libfabric"},
+		from: "NVSHMEM transport/ibgda/ibgda.cpp",
+	}, {
 		id: "log.nvshmem-transport", grade: family, words: []string{"nable to create ah", "ibv_create_ah"},
 		form: re(`(?:(?P<mod>\w+)\.cpp:\d+: .*)?(?:[Uu]nable to create ah\b|ibv_create_ah\b.*(?:fail|error|unable))`),
 		says: "NVSHMEM of {who} cannot make an address handle on its RDMA device[ ({mod})]: the device has no usable port " +
@@ -64,13 +89,14 @@ var transferCauses = []cause{
 			"files of ended runs there (df -h /dev/shm, ls -l /dev/shm)",
 		from: "openucx/ucx mm_posix.c",
 	}, {
-		id: "log.rdma-registration", grade: family, words: []string{"Please set max locked memory (ulimit -l)"},
+		id: "log.rdma-registration", grade: open, soft: true, words: []string{"Please set max locked memory (ulimit -l)"},
 		form: re(`Please set max locked memory.*?(?:\(current: (?P<limit>\d+) kbytes\)|$)`),
-		says: "{who} cannot lock memory for RDMA: the limit of locked memory is too small[ ({limit} kB)]",
-		do: "ulimit -l must say unlimited in the job's own shell: LimitMEMLOCK=infinity for the daemon that starts it " +
-			"(slurmd, " +
-			"containerd, docker), memlock in limits.conf for ssh, docker --ulimit memlock=-1",
-		need: []string{"ulimit -l as the job sees it (under srun or mpirun, in its container)"},
+		says: "UCX of {who} cannot lock memory for RDMA: the limit of locked memory is too small[ ({limit} kB)]; it " +
+			"goes on " +
+			"without that device where it has another way",
+		need: []string{"ulimit -l in the job's own shell (under srun or mpirun, in its container): it must say unlimited " +
+			"(LimitMEMLOCK=infinity for slurmd, containerd or docker; memlock in limits.conf for ssh; docker --ulimit " +
+			"memlock=-1)", "does the job use that device: UCX_TLS=tcp or UCX_NET_DEVICES leaves it out"},
 		from: "openucx/ucx ib_log.c",
 	}, {
 		id: "log.ucx-unreachable", grade: family, words: []string{" transport to "},

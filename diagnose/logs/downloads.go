@@ -1,0 +1,33 @@
+package logs
+
+const downloadDo = "fetch it before the job to a folder that all nodes have, and name that folder (a local path, " +
+	"HF_HOME, " +
+	"with HF_HUB_OFFLINE=1); or give the nodes a way out: a proxy (https_proxy), and a name server that knows the internet"
+
+// downloadCauses are models and data that a job asks the internet for.
+var downloadCauses = []cause{
+	{
+		id: "log.download", grade: family, soft: true, words: []string{"ConnectionPool(host=", "annot connect to host "},
+		form: re(`(?:HTTPS?ConnectionPool\(host=\\?'|annot connect to host )(?P<host>[\w-]+(?:\.[\w-]+)+)\b.*` +
+			`(?:[Nn]ame resolution|Name or service not known|[Ff]ailed to resolve|nodename nor servname|No address associated)`),
+		not: []string{".local", ".svc", ".internal", "wandb", "etrying"},
+		says: "{who} cannot download what it needs from {host}: the name server of the node does not know that name, as a " +
+			"rule since the node has no way to the internet",
+		do:   downloadDo,
+		need: []string{"getent hosts {host} and curl -sI https://{host} on a node of the job"},
+		from: "urllib3, aiohttp, EAI_AGAIN",
+	}, {
+		id: "log.offline-mode", grade: family, soft: true,
+		words: []string{"ffline mode is enabled", "outgoing traffic has been disabled"},
+		form: re(`(?:OfflineModeIsEnabled|Error|[Cc]annot (?:reach|find)|ouldn't reach|ould not reach)\b.*` +
+			`(?:[Oo]ffline mode is enabled|traffic has been disabled)`),
+		not: []string{"arning"},
+		says: "{who} may not download (offline mode: HF_HUB_OFFLINE or local_files_only), and what it needs is not, or not " +
+			"wholly, in its cache on {where}",
+		do: "fetch the model and its data to the cache that the job uses (HF_HOME, the same folder in the container and on " +
+			"all nodes), or name a local path; or unset HF_HUB_OFFLINE, TRANSFORMERS_OFFLINE and HF_DATASETS_OFFLINE",
+		need: []string{"env | grep -E '^HF_|OFFLINE' of a rank, and ls of that cache on its node",
+			"the version of huggingface_hub that filled the cache, and of the one in the job"},
+		from: "huggingface_hub errors.py, utils/_http.py",
+	},
+}
