@@ -98,6 +98,7 @@ const (
 	markProgress = "progress"
 	markBox      = "box"
 	markMore     = "more"
+	markChain    = "chain"
 	markSSH      = "ssh"
 )
 

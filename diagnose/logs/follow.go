@@ -31,11 +31,13 @@ type event struct {
 	text  string
 	at    string // innermost frame of the program
 	trace bool   // it ends a traceback
-	vals  map[string]string
-	rank  int
-	local int
-	node  string
-	boxed bool // its node is of a line before
+	// chained: that was raised while another error was handled, or while Python ended.
+	chained bool
+	vals    map[string]string
+	rank    int
+	local   int
+	node    string
+	boxed   bool // its node is of a line before
 	// undated: the year of its time is that of the log's file, since no time of the log has one.
 	undated bool
 	others  []string // further nodes, named by lines of the same kind
@@ -57,8 +59,10 @@ type stream struct {
 	root        *summary
 	reported    *summary // the last one that was complete
 	pending     *event   // an error whose text begins on the next line
+	chain       int64    // the last line that announces a traceback of an error during another one
 	box         box
 	server      bool // it is the log of a server of ssh
+	alone       bool // each line names its process, so it is of one; a pod or a host may have many
 }
 
 type streamKey struct {
@@ -308,7 +312,7 @@ func (f *follower) stream(p *prefix) *stream {
 		if len(f.streams) >= maxStreams {
 			return nil
 		}
-		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index}
+		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index, alone: processLabel.Match(p.label)}
 		if p.label == nil { // the next lines may be of other hosts
 			st.node = ""
 		}

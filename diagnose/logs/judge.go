@@ -35,10 +35,10 @@ func (f *follower) judge() Reading {
 	})
 	if len(roots) == 0 && len(rest) > 0 {
 		roots = slices.DeleteFunc(ofGrades(all, decisive, failed), func(e *event) bool {
-			return e.cause.soft || f.excused(e) || e.st.progress-e.after > fewSteps
+			return e.cause.soft || f.excused(e) || e.st.progress-e.after > fewSteps || e.over() && e.st.alone
 		})
 	}
-	roots = slices.DeleteFunc(roots, func(e *event) bool { return follows(e, live) })
+	roots = slices.DeleteFunc(roots, func(e *event) bool { return follows(e, live) || survived(e, live) })
 	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet && !confirmed(e, live) })
 	}
@@ -269,6 +269,16 @@ func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
 		}
 		if g >= unknown && r.First != nil {
 			break
+		}
+		switch {
+		case g == open:
+			slices.SortStableFunc(some, softLast)
+		case (g == ended || g == cascade) && r.First == nil:
+			if e := reasonOf(some[0], live); e != nil {
+				used[e] = true
+				r.First = e.failure()
+				r.Open = append(r.Open, f.lead([]*event{e}))
+			}
 		}
 		if r.First == nil {
 			f.adopt(some[0])

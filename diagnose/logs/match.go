@@ -34,6 +34,7 @@ func (f *follower) register() (words []string) {
 		special(w, w)
 	}
 	special(wordException, dotErrors, dotExceptions)
+	special(markChain, chainWords...)
 	special(markBox, boxWords...)
 	special(markProof, proofWords...)
 	special(markSSH, sshWords...)

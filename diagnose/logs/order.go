@@ -34,6 +34,39 @@ func reasonsBefore(roots, live []*event) []*event {
 	})
 }
 
+// survived says whether the process of an error goes on after it: it later waits for others, or loses them. An error
+// that is raised while the first one is handled is no sign of that.
+func survived(e *event, live []*event) bool {
+	return e.cause.grade == failed && e.st.alone && slices.ContainsFunc(live, func(o *event) bool {
+		return o.st == e.st && o.order > e.order && !o.chained && (o.trace && o.cause.grade > failed &&
+			o.cause.grade < harmless || o.cause.grade == waits && exceptionName([]byte(o.text)) != "")
+	})
+}
+
+// softLast puts errors after which programs often try again after those that end them.
+func softLast(a, b *event) int {
+	switch {
+	case a.cause.soft == b.cause.soft:
+		return 0
+	case a.cause.soft:
+		return 1
+	}
+	return -1
+}
+
+// reasonOf returns the line shortly before the end of a process, in its log, that looks like an error with a reason;
+// nil: there is none.
+func reasonOf(end *event, live []*event) *event {
+	const near = 200
+	for _, e := range live {
+		if e.cause.grade == unknown && e.file == end.file && e.order < end.order && end.order-e.order < near &&
+			specific([]byte(e.text)) > 1 {
+			return e
+		}
+	}
+	return nil
+}
+
 // schedulerEnds are ends of whole jobs, after which the processes that still run fail.
 var schedulerEnds = []string{"log.slurm-preempted", "log.slurm-requeued", "log.slurm-time", "log.slurm-node",
 	"log.batch-time", "log.k8s-evicted", "log.preempted"}

@@ -22,9 +22,11 @@ var (
 	sternPrefix   = regexp.MustCompile(`^([a-z][a-z0-9]*(?:-[a-z0-9]+)*-(?:\d+|[a-z0-9]{5})) ([a-z][-a-z0-9]*) `)
 	composePrefix = regexp.MustCompile(`^([A-Za-z][\w.-]*\d[\w.-]*|\d+(?:\.[\w-]+)+) *\| `)
 	pdshPrefix    = regexp.MustCompile(`^((?:\d+\.){3}\d+|[a-z][a-z.-]*\d[a-z0-9.-]*): `)
+	hostPrefix    = regexp.MustCompile(`^([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*[.-][a-z]*\d+(?:\.[a-z][a-z0-9.-]*)?): `)
 	syslogPrefix  = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
 	isoPrefix     = regexp.MustCompile(`^([A-Za-z][\w.-]*) [\w./-]+\[\d+\]: `) // after a time, of journalctl
 	podPrefix     = regexp.MustCompile(`^(/?container_[\w-]+): ?|^<?([0-9a-f]{8})>? (?:\[rank=(\d+)\] )?\|\| `)
+	processLabel  = regexp.MustCompile(`(?:^|/)(?:(?:rank ?|default)\d+|(?:[\w@.-]+,)\d+|.*\bpid=\d+)$`)
 	streamPrefix  = regexp.MustCompile(`^\[(?:stderr|stdout)\] ?`)
 	glogPrefix    = regexp.MustCompile(`^[IWEFDC] ?\d\d-?\d\d \d\d:\d\d:\d\d[.\d]* +(?:\d+ )?[\w./-]+\.\w+:\d+\] `)
 	ranked        = regexp.MustCompile(`\brank=(\d+)`)
@@ -79,16 +81,18 @@ func (p *prefix) one(round int) bool {
 			}
 			return p.take(len(m[0]), m[1])
 		}
-	case digit(c) || c == ' ' && round == 0:
+	case digit(c) || c == ' ' && p.label == nil:
 		if n := stampLen(p.body); n > 0 {
 			return p.take(n, nil)
 		}
-		return round == 0 && (p.counted() || p.host(pdshPrefix) || p.host(composePrefix))
+		return p.label == nil && p.counted() || round == 0 && (p.host(pdshPrefix) || p.host(composePrefix))
 	case c >= 'A' && c <= 'Z' && round == 0:
 		if m := datePrefix.FindSubmatch(p.body); m != nil {
 			return p.take(len(m[0]), nil)
 		}
 		return p.host(syslogPrefix)
+	case c >= 'a' && c <= 'z' && round > 0 && p.label == nil:
+		return p.host(hostPrefix) || p.host(composePrefix) // after a time
 	case c >= 'a' && c <= 'z' && round == 0:
 		if p.host(pdshPrefix) || p.host(composePrefix) {
 			return true

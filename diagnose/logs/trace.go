@@ -16,12 +16,17 @@ type trace struct {
 	framed    int      // the lines up to the last frame
 	at, inner string   // the program's innermost frame, and the innermost of all
 	flat      bool     // it has lost its indentation
+	chained   bool     // a line before announces it as one of an error during another one
 	source    string   // the line of the program in the innermost frame
 	of        *summary // torchrun's report that it is part of, or nil
 }
 
 // reportIndent is what torchrun writes before each line of a traceback in its report.
 const reportIndent = "  "
+
+// chainWords announce the traceback of an error that was raised during another one, or while Python ended.
+var chainWords = []string{"During handling of the above exception", "direct cause of the following exception",
+	"Exception ignored in", "Error in atexit", "Exception in thread"}
 
 var (
 	frameForm = regexp.MustCompile(`^\s*File "([^"]+)", line (\d+)`)
@@ -86,7 +91,7 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	}
 	e := f.add(found, st, p, vals)
 	if e != nil && e.at == "" && e.lines == 1 {
-		if e.trace = true; t.at != "" {
+		if e.trace, e.chained = true, t.chained; t.at != "" {
 			e.at = t.at
 		}
 		if strings.TrimRight(e.text, ": ") == "AssertionError" && strings.HasPrefix(t.source, "assert ") {
@@ -104,7 +109,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 	for _, h := range f.hits {
 		switch f.special[h] {
 		case wordTrace:
-			st.trace = &trace{}
+			const near = 3
+			st.trace = &trace{chained: st.chain > 0 && f.lines-st.chain <= near}
 			f.ofNext(p)
 			if summaryTrace.Match(p.body) {
 				if st.trace.of = st.reported; st.trace.of == nil {
@@ -120,6 +126,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 				f.awaits(st, f.add(f.ofException(p.body), st, p, nil))
 				failure = true
 			}
+		case markChain:
+			st.chain = f.lines
 		case markProof:
 			f.proves(p.body)
 		case wordInit:
