@@ -90,7 +90,32 @@ func (w works) verdict() (verdict.Verdict, bool) {
 	if v, ok := lagging(all); ok {
 		return v, true
 	}
+	if v, ok := farBehind(all); ok {
+		return v, true
+	}
 	return apartIn(all)
+}
+
+// farBehind finds the fewer ranks that wait in a collective with a much lower number than the others.
+func farBehind(all []work) (verdict.Verdict, bool) {
+	const far = 100
+	top := slices.MaxFunc(all, func(a, b work) int { return cmp.Compare(a.seq, b.seq) })
+	late := slices.DeleteFunc(slices.Clone(all), func(one work) bool { return top.seq-one.seq <= far })
+	if len(late) == 0 || len(late)*2 > len(all) {
+		return verdict.Verdict{}, false
+	}
+	sure, unless := verdict.Likely, ""
+	if top.group == "" { // an older torch, whose lines name no group
+		sure, unless = verdict.Possible, ", or they are of different groups of processes"
+	}
+	return verdict.Verdict{
+		Cause: "log.rank-behind", Sure: sure, Ranks: ranksOf(late), Seen: append(quotes(late)[:1], quotes([]work{top})...),
+		Says: fmt.Sprintf("%s%s in collective number %d, and %s in number %d: the first ones are %d behind%s",
+			rankList(ranksOf(late)), waitVerb(late), late[0].seq, rankList([]int{top.rank}), top.seq, top.seq-late[0].seq,
+			unless),
+		Do: "look at the output and the stack of the ranks that are behind (py-spy dump): they are slow, hang, or do other " +
+			"work than the others",
+	}, true
 }
 
 // apartIn finds ranks that wait in two collectives, of other kinds and with numbers close to each other.

@@ -28,9 +28,10 @@ var transferCauses = []cause{
 		do: transferFix, need: transferNeed, from: "deepseek-ai/DeepEP csrc/kernels",
 	}, {
 		id: "log.library-mismatch", grade: family, with: "ucx.version",
-		words: []string{"NIXL_ERR_", "ucp_init", "UCX  ERROR", "cannot be selected", "Failed to initialize UCX"},
-		form:  re(`NIXL_ERR_(?:BACKEND|NOT_SUPPORTED|UNKNOWN)|ucp_init|UCX +ERROR|selected|initialize UCX`),
-		says:  "{who} loads an older UCX than the one that it was built for ({fact}), and UCX, or what uses it, fails",
+		words: []string{"NIXL_ERR_", "ucp_init", "PML ucx cannot be selected", "Failed to initialize UCX"},
+		form: re(`NIXL_ERR_(?:BACKEND|NOT_SUPPORTED|UNKNOWN)|ucp_init\w*(?:\(.*\))? ` +
+			`.*(?:fail|error)|selected|initialize UCX`),
+		says: "{who} loads an older UCX than the one that it was built for ({fact}), and UCX, or what uses it, fails",
 		do: "look for the UCX that is loaded (ldd of the program or plugin, ucx_info -v): put the newer one first in " +
 			"LD_LIBRARY_PATH, or install it on all nodes and in the image",
 		need: []string{"ucx_info -v, and LD_LIBRARY_PATH as the job sees it"},
