@@ -101,7 +101,8 @@ func farBehind(all []work) (verdict.Verdict, bool) {
 	const far = 100
 	top := slices.MaxFunc(all, func(a, b work) int { return cmp.Compare(a.seq, b.seq) })
 	late := slices.DeleteFunc(slices.Clone(all), func(one work) bool { return top.seq-one.seq <= far })
-	if len(late) == 0 || len(late)*2 > len(all) {
+	if len(late) == 0 || len(late)*2 > len(all) ||
+		slices.ContainsFunc(all, func(one work) bool { return one.op != top.op }) { // other groups, as a rule
 		return verdict.Verdict{}, false
 	}
 	sure, unless := verdict.Likely, ""
