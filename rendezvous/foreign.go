@@ -12,16 +12,45 @@ import (
 
 // Other programs keep keys of their own in an external etcd.
 
-// Foreign returns the value of another program's key; "": there is none.
-func Foreign(ctx context.Context, cli *clientv3.Client, key string) (string, error) {
-	r, err := cli.Get(timeout(ctx), key)
+// Foreign returns the values of another program's keys below a prefix, by key.
+func Foreign(ctx context.Context, cli *clientv3.Client, prefix string) (map[string]string, error) {
+	r, err := cli.Get(timeout(ctx), prefix, clientv3.WithPrefix())
 	if err != nil {
-		return "", fmt.Errorf("read %q: %w", key, reason(ctx, err))
+		return nil, fmt.Errorf("read the keys below %q: %w", prefix, reason(ctx, err))
 	}
-	if len(r.Kvs) == 0 {
-		return "", nil
+	out := map[string]string{}
+	for _, kv := range r.Kvs {
+		out[string(kv.Key)] = string(kv.Value)
 	}
-	return string(r.Kvs[0].Value), nil
+	return out, nil
+}
+
+// AwaitForeign calls enough for each key of another program below a prefix, and for each value that is written there
+// from then on, even if it is removed at once. It returns once enough reports true.
+func AwaitForeign(ctx context.Context, cli *clientv3.Client, prefix string, enough func(key, value string) bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	r, err := cli.Get(timeout(ctx), prefix, clientv3.WithPrefix())
+	if err != nil {
+		return fmt.Errorf("read the keys below %q: %w", prefix, reason(ctx, err))
+	}
+	for _, kv := range r.Kvs {
+		if enough(string(kv.Key), string(kv.Value)) {
+			return nil
+		}
+	}
+	for w := range cli.Watch(ctx, prefix, clientv3.WithPrefix(), clientv3.WithRev(r.Header.Revision+1),
+		clientv3.WithFilterDelete()) {
+		if err := w.Err(); err != nil {
+			return fmt.Errorf("watch the keys below %q: %w", prefix, reason(ctx, err))
+		}
+		for _, e := range w.Events {
+			if enough(string(e.Kv.Key), string(e.Kv.Value)) {
+				return nil
+			}
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // Ours reports whether launch has keys below a prefix, or may have.

@@ -37,3 +37,35 @@ func TestNIXLBenchIsGathered(t *testing.T) {
 		}
 	}
 }
+
+func TestNIXLBenchCounts(t *testing.T) {
+	b := NIXLBench{Group: "g"}
+	for key, want := range map[string]int{
+		"xferbench/g//size":    2, // as it is
+		"xferbench/g/size":     2,
+		"xferbench/g//rank/0":  0,
+		"xferbench/g2//size":   0,
+		"xferbench/g/msg/size": 0,
+	} {
+		if got := b.Counted(key, "2"); got != want {
+			t.Errorf("%s: %d; want %d", key, got, want)
+		}
+	}
+}
+
+func TestNIXLBenchWaitsForProcesses(t *testing.T) {
+	for line, want := range map[string]int{
+		"nixlbench": 2,
+		"nixlbench --num_initiator_dev 3 -num_target_dev=4": 7,
+		"nixlbench --mode MG --num_initiator_dev 8":         2,
+		"nixlbench --mode=SG --num-target-dev 3":            4,
+	} {
+		l, err := Parse(strings.Fields(line), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, ok := l.NIXLBench(); !ok || b.Processes != want {
+			t.Errorf("%s: %d, %v; want %d", line, b.Processes, ok, want)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (s *Start) supervise(ctx context.Context) error {
 		s.Job.Notes = nil // printed already
 		s.deadline = s.began.Add(s.Opt.JoinTimeout)
 		comeBack := func(s *Start, ctx context.Context) error { return s.comp.Return(ctx) }
-		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, comeBack, agree,
+		if err := s.do(ctx, (*Start).detect, (*Start).check, (*Start).verdict, (*Start).clearGroup, comeBack, agree,
 			begin); err != nil {
 			return err
 		}
