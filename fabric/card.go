@@ -1,9 +1,11 @@
 package fabric
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +13,7 @@ import (
 
 // readCards lists the GPUs on the bus, and those in /proc/driver/nvidia/gpus where the bus is hidden. A
 // container sees only its own GPUs there, and all GPUs on the bus.
-func (n *Node) readCards(proc fs.FS) {
+func (n *Node) readCards(sys, proc fs.FS) {
 	for _, p := range n.PCI {
 		if vendor := gpuVendor(p); vendor != "" {
 			n.Cards = append(n.Cards, Card{PCI: p.Addr, Vendor: vendor, Minor: -1})
@@ -25,6 +27,10 @@ func (n *Node) readCards(proc fs.FS) {
 	}
 	slices.SortFunc(n.Cards, func(a, b Card) int { return strings.Compare(a.PCI, b.PCI) })
 	for i, c := range n.Cards {
+		if c.Vendor == "amd" {
+			d := dir{fsys: sys, name: path.Join(pciDevices, c.PCI)}
+			n.Cards[i].Parted = d.line("current_compute_partition")
+		}
 		if c.Vendor != "nvidia" {
 			continue
 		}
@@ -33,22 +39,57 @@ func (n *Node) readCards(proc fs.FS) {
 		n.note(d.bad)
 	}
 	n.note(driver.bad)
+	n.KFD = kfd(sys)
 }
 
-// gpuVendor returns the vendor of a GPU, also of AMD's "other display" and accelerators; else "". Hygon's count as
-// AMD's, whose driver, runtime and RCCL they use.
+// kfd returns how many GPUs ROCm has for this process, parts of a divided GPU counted each: the nodes of the driver's
+// topology with an id. Those that a container was not given are not readable (kfd_topology.c, node_show).
+func kfd(sys fs.FS) (n int) {
+	nodes := dir{fsys: sys, name: "class/kfd/kfd/topology/nodes"}
+	for _, node := range nodes.names("") {
+		if id := nodes.line(path.Join(node, "gpu_id")); id != "" && id != "0" {
+			n++
+		}
+	}
+	return n
+}
+
+// gpuVendor returns the vendor of a GPU or of another accelerator for training; else "". Hygon's count as AMD's, whose
+// driver, runtime and RCCL they use. The classes and ids are from pci.ids and the vendors' drivers. These are no
+// accelerators here: NPUs and FPGAs of Intel and Xilinx, Google's TPUs, whose network is their own, and the graphics of
+// Intel's processors, which are always function 0000:00:02.
 func gpuVendor(p PCI) string {
 	display := strings.HasPrefix(p.Class, classDisplay)
-	switch {
-	case p.Vendor == vendorNVIDIA && display:
-		return "nvidia"
-	case p.Vendor == vendorAMD && (display || strings.HasPrefix(p.Class, classAccelerator)):
-		return "amd"
-	case p.Vendor == vendorHygon && (display || strings.HasPrefix(p.Class, classCoprocessor)):
-		return "amd"
+	processor := strings.HasPrefix(p.Class, classAccelerator)
+	switch p.Vendor {
+	case vendorNVIDIA:
+		return named("nvidia", display)
+	case vendorAMD:
+		return named("amd", display || processor)
+	case vendorHygon:
+		return named("amd", display || strings.HasPrefix(p.Class, classCoprocessor))
+	case vendorIntel:
+		return named("intel", display && !strings.HasPrefix(p.Addr, "0000:00:02."))
+	case VendorAmazon:
+		return named("amazon", strings.HasPrefix(p.Class, classPeripheral) && neuronRE.MatchString(p.Device))
+	case vendorXilinx, vendorGoogle:
+		return ""
+	}
+	name := map[string]string{"0x1da3": "habana", "0x19e5": "huawei", "0x9999": "metax", "0x1ed5": "mthreads",
+		"0x1e3e": "iluvatar", "0x1e52": "tenstorrent"}[p.Vendor]
+	displays := []string{"metax", "mthreads", "iluvatar"}
+	return named(cmp.Or(name, "other"), processor || display && slices.Contains(displays, name))
+}
+
+func named(vendor string, is bool) string {
+	if is {
+		return vendor
 	}
 	return ""
 }
+
+// neuronRE matches Amazon's Inferentia and Trainium: 7064, 7164, 7264, 7364.
+var neuronRE = regexp.MustCompile(`^0x7[0-9a-f]64$`)
 
 // WithoutDriver returns the NVIDIA GPUs on the bus that neither NVIDIA's driver nor a guest has: no driver is bound to
 // them, or the kernel's own, which knows no CUDA. Where GPUs of other models have NVIDIA's driver, these are not

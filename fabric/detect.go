@@ -91,7 +91,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	n.readInterfaces(roots)
 	n.readPCI(ctx, roots.Sys)
 	n.readHCAs(ctx, roots)
-	n.readCards(roots.Proc)
+	n.readCards(roots.Sys, roots.Proc)
 	n.around(roots)
 	if opt.Resolve {
 		n.HostAddrs, n.HostErr = resolve(ctx, n.Hostname)

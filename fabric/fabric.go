@@ -50,6 +50,7 @@ type Node struct {
 	Route      Route          `json:"route,omitzero"`       // the default route; zero where there is none
 	Kernel     string         `json:"kernel,omitempty"`     // release, "5.15.0-91-generic"
 	GPUs       gpu.Facts      `json:"gpus"`                 // from NVML, in a child process
+	KFD        int            `json:"kfd,omitempty"`        // GPUs or parts of them that ROCm has; 0: none, or unknown
 	Verbs      verbs.Facts    `json:"verbs,omitzero"`       // from libibverbs, in a child process
 	Software   software.Facts `json:"software,omitzero"`    // software that the job's command would load
 	Limits     Limits         `json:"limits"`
@@ -89,6 +90,7 @@ type Interface struct {
 	PCI     string         `json:"pci,omitempty"`      // its function; "" for a virtual one
 	DevPort int            `json:"dev_port,omitempty"` // port of the function, from 0
 	MAC     string         `json:"mac,omitempty"`      // hardware address of Ethernet, "02:42:0a:4d:00:01"
+	Mode    string         `json:"mode,omitempty"`     // of a bond: 802.3ad, active-backup, balance-xor, …; "" unknown
 }
 
 // HCA is one RDMA device.
@@ -172,13 +174,14 @@ type PCI struct {
 	ACS   string `json:"acs,omitempty"`   // redirection above it: "on", "off"; "" if not readable (needs root)
 }
 
-// Card is one GPU, from the PCI bus and the driver's files in /proc.
+// Card is one GPU or other accelerator, from the PCI bus and the driver's files in /proc.
 type Card struct {
 	PCI    string `json:"pci"`
-	Vendor string `json:"vendor"`          // nvidia, amd
+	Vendor string `json:"vendor"`          // nvidia, amd, intel, habana, huawei, amazon, metax, …; "other"
 	Model  string `json:"model,omitempty"` // "NVIDIA H100 80GB HBM3"; "" unknown
 	UUID   string `json:"uuid,omitempty"`
-	Minor  int    `json:"minor"` // of /dev/nvidiaN; -1 unknown
+	Minor  int    `json:"minor"`            // of /dev/nvidiaN; -1 unknown
+	Parted string `json:"parted,omitempty"` // how AMD's driver divides the GPU: SPX is whole; "" unknown
 }
 
 // Distance is how far two functions are from each other, in the terms of nvidia-smi topo -m.

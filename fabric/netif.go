@@ -69,6 +69,7 @@ func (n *Node) readInterfaces(r Roots) {
 		}
 		s := fromSys[j]
 		l.Speed, l.Driver, l.NUMA, l.Type, l.DevPort, l.PCI = s.Speed, s.Driver, s.NUMA, s.Type, s.DevPort, s.PCI
+		l.Mode = s.Mode
 		if l.Kind == "" || s.Kind == "ipoib" { // IPoIB children are VLAN-like links to the kernel
 			l.Kind = s.Kind
 		}
@@ -112,7 +113,17 @@ func sysInterface(d *dir, name string) Interface {
 		Running: up && (oper == "up" || oper == "unknown" || oper == ""), MTU: d.number("mtu", 0),
 		Speed: speed(d), Driver: driver(d, "device"), Master: d.link("master"),
 		NUMA: d.number("device/numa_node", unknownNUMA), DevPort: devPort(d, kind), PCI: netFunction(d), MAC: mac(d, typ),
+		Mode: bondMode(d, kind),
 	}
+}
+
+// bondMode returns the mode of a bond, without its number ("802.3ad 4").
+func bondMode(d *dir, kind string) string {
+	if kind != "bond" {
+		return ""
+	}
+	mode, _, _ := strings.Cut(d.line("bonding/mode"), " ")
+	return mode
 }
 
 // mac returns the hardware address of an Ethernet interface.

@@ -21,6 +21,8 @@ const (
 	VendorCray     = "0x17db"
 	VendorAmazon   = "0x1d0f"
 	vendorGoogle   = "0x1ae0"
+	vendorIntel    = "0x8086"
+	vendorXilinx   = "0x10ee"
 )
 
 // Base classes of the PCI code list (the kernel's include/linux/pci_ids.h).
@@ -29,6 +31,7 @@ const (
 	classDisplay      = "0x03"
 	classVGA          = "0x0300"
 	classAccelerator  = "0x12"
+	classPeripheral   = "0x0880" // Amazon's Neuron devices
 	classCoprocessor  = "0x0b40" // Hygon's DCUs; others of them are displays
 	classOldIB        = "0x0c06" // ConnectX-2 and QLogic use "serial bus"
 	classOldBridge    = "0x0680" // NVSwitch uses "bridge", of another kind
@@ -68,12 +71,10 @@ func (p PCI) matters() bool {
 		return true
 	case p.Vendor == vendorNVIDIA:
 		return strings.HasPrefix(p.Class, classDisplay) || strings.HasPrefix(p.Class, classOldBridge)
-	case p.Vendor == vendorAMD:
-		return strings.HasPrefix(p.Class, classDisplay)
-	case p.Vendor == vendorHygon:
-		return gpuVendor(p) != ""
+	case p.Vendor == VendorAmazon:
+		return strings.HasPrefix(p.Class, classPeripheral)
 	}
-	return p.Vendor == VendorCray
+	return p.Vendor == VendorCray || gpuVendor(p) != ""
 }
 
 func (p *PCI) read(d *dir, acs *redirects) {
