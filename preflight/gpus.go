@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/fabric/gpu"
 	"launch/internal/launcher"
 )
@@ -58,6 +59,29 @@ func GPUsOf(in Input) (u UsedGPUs, why string) {
 	each := in.Job.NProc.V == "gpu" || in.Job.NProc.Set && known && n >= s.Count()
 	u.Certain = in.Job.Line.Kind == launcher.Torchrun && each && inOrder(in, s)
 	return u, ""
+}
+
+// Accelerators returns the GPUs and other accelerators that NVML does not know, that have a driver of this machine, and
+// that the job's torch may use: AMD's need a build for ROCm, and the others a build or a plugin of their own, but none
+// for CUDA. A display adapter counts only where there is nothing else.
+func Accelerators(in Input) (out []fabric.Card) {
+	s := in.Node.Software
+	server := false
+	for _, c := range in.Node.Cards {
+		p, ok := in.Node.Function(c.PCI)
+		torch := s.CUDA == "" && s.HIP == ""
+		if c.Vendor == "amd" {
+			torch = s.Torch.Version == "" || s.HIP != ""
+		}
+		if c.Vendor != "nvidia" && torch && (!ok || p.Driver != "" && p.Driver != "vfio-pci") {
+			out = append(out, c)
+			server = server || !p.ForDisplay()
+		}
+	}
+	return slices.DeleteFunc(out, func(c fabric.Card) bool {
+		p, _ := in.Node.Function(c.PCI)
+		return server && p.ForDisplay()
+	})
 }
 
 // inOrder reports whether CUDA numbers the GPUs as NVML does. By default CUDA puts the

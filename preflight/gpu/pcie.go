@@ -52,7 +52,7 @@ func gpuPCIe(_ context.Context, in preflight.Input) []finding.Finding {
 func fills(p fabric.PCI) bool { return p.Slot > 0 && p.Slot <= p.Lanes }
 
 // onBus returns the functions of the GPUs whose links are known: those that the job sees, and all where NVML was not
-// asked, as for AMD's GPUs.
+// asked, as for those of other vendors.
 func onBus(in preflight.Input) (out []fabric.PCI, why string) {
 	u, why := preflight.GPUsOf(in)
 	unasked := !in.Node.GPUs.Present && in.Node.GPUs.Absent == "" && in.Node.GPUs.Err == ""
@@ -61,7 +61,7 @@ func onBus(in preflight.Input) (out []fabric.PCI, why string) {
 		addrs[d.PCI] = true
 	}
 	for _, c := range in.Node.Cards {
-		addrs[c.PCI] = addrs[c.PCI] || c.Vendor == "amd" || unasked
+		addrs[c.PCI] = addrs[c.PCI] || c.Vendor != "nvidia" || unasked
 	}
 	for _, p := range in.Node.PCI {
 		if addrs[p.Addr] && p.Lanes > 0 && p.MaxLanes > 0 && p.Driver != "vfio-pci" {

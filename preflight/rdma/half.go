@@ -59,8 +59,7 @@ func gpusOf(in preflight.Input) int {
 	u, why := preflight.GPUsOf(in)
 	facts := in.Node.GPUs
 	unasked := !facts.Present && facts.Absent == "" && facts.Err == ""
-	amd := slices.ContainsFunc(in.Node.Cards, func(c fabric.Card) bool { return c.Vendor == "amd" })
-	if why != "" && (unasked || amd || len(in.Node.WithoutDriver()) > 0) {
+	if why != "" && (unasked || len(preflight.Accelerators(in)) > 0 || len(in.Node.WithoutDriver()) > 0) {
 		return len(in.Node.Cards)
 	}
 	return len(u.Devices)

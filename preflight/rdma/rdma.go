@@ -120,7 +120,8 @@ func unused(in preflight.Input) string {
 	nvml := in.Node.GPUs
 	unasked := !nvml.Present && nvml.Absent == "" && nvml.Err == ""
 	bare := nvml.Absent != "" && len(in.Node.WithoutDriver()) > 0
-	gpu := len(nvml.Devices) > 0 || bare || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0
+	gpu := len(nvml.Devices) > 0 || bare || nvml.Err != "" || s.HIP != "" || unasked && len(in.Node.Cards) > 0 ||
+		len(preflight.Accelerators(in)) > 0
 	switch {
 	case line.Kind == launcher.Mpirun || len(line.Argv) == 0:
 		return ""

@@ -163,8 +163,12 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 	gpus, each, all := in.Node.GPUs, "process", "processes"
 	// NCCL needs the memory for each GPU: one process may use all, and accelerate or vLLM start their own.
 	u, why := preflight.GPUsOf(in)
-	if why == "" && in.Job.Line.Kind != launcher.Torchrun && len(u.Devices) > local {
-		local, ok, each, all = len(u.Devices), true, "GPU", "GPUs"
+	used := len(u.Devices)
+	if others := len(preflight.Accelerators(in)); why != "" && others > 0 && gpus.Err == "" {
+		used, why = others, "" // RCCL shares memory as NCCL does
+	}
+	if why == "" && in.Job.Line.Kind != launcher.Torchrun && used > local {
+		local, ok, each, all = used, true, "GPU", "GPUs"
 	}
 	who, need := finding.Plural(local, each, all), finding.Size(uint64(float64(local)*in.Threshold("shm.size")))
 	switch {
@@ -180,11 +184,11 @@ func shmSize(_ context.Context, in preflight.Input) finding.Finding {
 			Do("df -h /dev/shm; df -i /dev/shm; ls -lS /dev/shm   # shows what fills it")
 	case gpus.Err != "":
 		return finding.Skipf("could not tell: the driver could not be asked for the GPUs of this node")
-	case !gpus.Present && gpus.Absent == "":
+	case used == 0 && !gpus.Present && gpus.Absent == "":
 		return finding.Skipf("the driver was not asked for the GPUs of this node")
-	case len(gpus.Devices) == 0:
+	case used == 0 && len(gpus.Devices) == 0:
 		return finding.Skipf("no NVIDIA GPU, NCCL shares no memory here")
-	case !ok || local < 2 && (in.Job.Nodes.V == 1 || len(u.Devices) == 0):
+	case !ok || local < 2 && (in.Job.Nodes.V == 1 || used == 0):
 		return finding.Skipf("one process on this node")
 	case l.Shm < 0:
 		return finding.Warnf("/dev/shm is not mounted").

@@ -2,6 +2,7 @@ package system
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,11 @@ func TestLimits(t *testing.T) {
 	many, cpus, recorded := checktest.NProc(checktest.Nodes(checktest.Four(), 256), "8"), checktest.NProc(checktest.Four(),
 		"8"), checktest.NProc(checktest.Four(), "8")
 	cpus.Node.GPUs, recorded.Node.GPUs = gpu.Facts{Absent: "no driver"}, gpu.Facts{}
+	amd, intel := checktest.NProc(cpus, "8"), program(checktest.Four())
+	amd.Node.Cards = slices.Repeat([]fabric.Card{{Vendor: "amd"}}, 8)
+	intel.Node.Cards = slices.Repeat([]fabric.Card{{Vendor: "intel"}}, 4)
+	cuda := amd
+	cuda.Node.Software.CUDA, cuda.Node.Software.Torch.Version = "12.8", "2.9.0+cu128"
 	for _, tt := range []struct {
 		name, id string
 		in       preflight.Input
@@ -65,6 +71,12 @@ func TestLimits(t *testing.T) {
 			"ok 64 MiB free for 1 process"},
 		{"full, and no GPUs", "shm.size", with(cpus, fabric.Limits{ShmSize: 64 << 20}, 0), "warn no space or no inode"},
 		{"no GPUs", "shm.size", with(cpus, fabric.Limits{Shm: 64 << 20}, 0), "skip no NVIDIA GPU"},
+		{"AMD's GPUs", "shm.size", with(amd, fabric.Limits{Shm: 64 << 20, ShmSize: 64 << 20}, 0),
+			"warn /dev/shm has 64 MiB free of 64 MiB, 8 processes need about 512 MiB"},
+		{"AMD's GPUs with room", "shm.size", with(amd, fabric.Limits{Shm: 8 << 30}, 0), "ok 8 GiB free for 8 processes"},
+		{"AMD's GPUs, which this torch cannot use", "shm.size", with(cuda, fabric.Limits{Shm: 64 << 20}, 0), "skip"},
+		{"a program that sees four of Intel's", "shm.size", with(intel, fabric.Limits{Shm: 64 << 20}, 0),
+			"warn 4 GPUs need about 256 MiB"},
 		{"GPUs without an answer", "shm.size", with(recorded, fabric.Limits{Shm: 64 << 20}, 0), "skip was not asked for"},
 	} {
 		t.Run(tt.id+" "+tt.name, func(t *testing.T) {
