@@ -74,6 +74,9 @@ func (d *decision) lost(v *view) {
 	if n := v.dropped(d.rails); n > 0 {
 		d.why += fmt.Sprintf("; %d more %s of their cards %s no link", n,
 			map[bool]string{true: "port", false: "ports"}[n == 1], have[n == 1])
+	if n := v.closedRails(*d); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind %s not open", n, map[bool]string{true: "does", false: "do"}[n == 1])
+	}
 	}
 	if n, mode := v.inOtherMode(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind in %s mode", n, mode)
@@ -102,7 +105,7 @@ func (v *view) known(c candidate) bool {
 func (v *view) oneForEach(d decision) bool {
 	other, _ := v.inOtherMode(d)
 	bare, half := v.refusals(d)
-	failed := len(v.missing(d)) + v.dropped(d.rails) + bare + half + other
+	failed := len(v.missing(d)) + v.dropped(d.rails) + v.closedRails(d) + bare + half + other
 	for _, h := range v.node.HCAs {
 		if v.forgotten(h, d) {
 			failed++

@@ -47,6 +47,9 @@ type NIC struct {
 	// Limited is true for an InfiniBand port that would be a rail if it were a full member of a partition, or of the
 	// rails' one.
 	Limited bool `json:"limited,omitempty"`
+
+	// Shut is true for an HCA of the rails' make that this process cannot open, and that it should have.
+	Shut bool `json:"shut,omitempty"`
 }
 
 // roles returns the role of each interface (in kernel order), then of each HCA (by name).

@@ -85,6 +85,7 @@ func (v *view) hcaRoles(d decision) []NIC {
 		nic.Ports = v.partly(h, d.rails)
 		nic.NoAddress = v.forgotten(h, d)
 		nic.Limited = v.outside(h, d)
+		nic.Shut = v.shut(h, d)
 		if mode := v.otherMode(h, d); mode != "" {
 			nic.Role, nic.Missing, nic.Why = Unusable, true, "in "+mode+" mode, and the rails are not: "+nic.Why
 		}

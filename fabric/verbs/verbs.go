@@ -38,6 +38,10 @@ type Device struct {
 	Unknown  string `json:"unknown,omitempty"` // what the open device did not answer, and why
 }
 
+// Withheld reports whether the device does not open since this process was not given it: its file is missing, or its
+// mode or the container forbids it.
+func (d Device) Withheld() bool { return !d.Opens && (d.Cause == NoNode || d.Cause == Permission) }
+
 // Port is one port of a device.
 type Port struct {
 	Num       int     `json:"num"`        // from 1

@@ -1,14 +1,12 @@
 package rdma
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 
 	"launch/fabric"
 	"launch/fabric/rail"
-	"launch/fabric/verbs"
 	"launch/internal/finding"
 	"launch/preflight"
 )
@@ -132,60 +130,4 @@ func silent(in preflight.Input, h fabric.HCA) string {
 		}
 	}
 	return ""
-}
-
-const overTCP = "NCCL takes TCP, and reports it only with NCCL_DEBUG=INFO"
-
-// rdmaOpen warns only if no device opens: a container often has one of its host's devices.
-func rdmaOpen(_ context.Context, in preflight.Input) []finding.Finding {
-	active := slices.DeleteFunc(slices.Clone(in.Node.HCAs), func(h fabric.HCA) bool {
-		return !slices.ContainsFunc(h.Ports, fabric.Port.Active) || h.PCI == ""
-	})
-	v := in.Node.Verbs
-	if f, bad := cardsAlone(in); bad {
-		return []finding.Finding{f}
-	}
-	if f, bad := driverless(in); bad {
-		return []finding.Finding{f}
-	}
-	switch why := noRDMA(in); {
-	case why != "":
-		return finding.Skips(why)
-	case len(active) == 0:
-		return finding.Skips("no active RDMA port here")
-	case strings.Contains(v.Err, "libibverbs.so"):
-		return []finding.Finding{finding.Warnf("%s here, but libibverbs is not installed", are(len(active), "RDMA device")).
-			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoLibrary, active[0]))}
-	case v.Err == verbs.ErrNoStack.Error():
-		return []finding.Finding{finding.Warnf("%s here, but %s", are(len(active), "RDMA device"), v.Err).
-			See("libibverbs", "%s", v.Err).Breaking(overTCP).Do("%s", fixFor(in, verbs.NoStack, active[0]))}
-	case !v.Present:
-		return finding.Skips("could not tell: " + cmp.Or(v.Err, "libibverbs was not asked"))
-	}
-	f := finding.Warnf("%s here, but this process can open none", are(len(active), "RDMA device")).Breaking(overTCP)
-	var causes []verbs.Cause
-	var fixes []string
-	for _, h := range active {
-		i := slices.IndexFunc(v.Devices, func(d verbs.Device) bool { return d.Name == h.Name })
-		cause := verbs.NotListed
-		switch {
-		case i >= 0 && v.Devices[i].Opens:
-			return []finding.Finding{finding.Passf("%s opens", h.Name)}
-		case i < 0:
-			f = f.See("libibverbs", "%s is not listed: its file in /dev/infiniband or the library for %s is missing",
-				h.Name, cmp.Or(h.Driver, "it"))
-		default:
-			cause = v.Devices[i].Cause
-			f = f.See(cmp.Or(h.Uverbs, "libibverbs"), "%s: %s", h.Name, v.Devices[i].Err)
-		}
-		if !slices.Contains(causes, cause) {
-			causes, fixes = append(causes, cause), append(fixes, fixFor(in, cause, h))
-		}
-	}
-	return []finding.Finding{f.Do("%s", strings.Join(fixes, "\n"))}
-}
-
-// are returns a number with its noun and verb.
-func are(n int, word string) string {
-	return finding.Count(n, word) + map[bool]string{true: " is", false: " are"}[n == 1]
 }
