@@ -93,6 +93,12 @@ func useChecks() []preflight.Check {
 			"writes to another to the root of the bus and back, which is slow and has made NCCL hang.",
 		Unless: noUsedGPU, Run: preflight.One(gpuP2P),
 	}, {
+		ID: "gpu.iommu", Needs: []string{"gpu.driver"},
+		Title: "the IOMMU lets the transfers of GPUs pass without translation",
+		Doc: "A translating IOMMU sends what GPUs and HCAs write to each other through the root of the bus. RCCL warns of " +
+			"a hang, and NVIDIA does not support GPUDirect RDMA then.",
+		Run: preflight.One(gpuIOMMU),
+	}, {
 		ID: "gpu.direct", Needs: []string{"gpu.driver"},
 		Title: "the HCAs reach the memory of the GPUs (GPUDirect)",
 		Doc: "Without nvidia_peermem and DMA-BUF NCCL copies all that it sends and receives through the host's memory, at " +
