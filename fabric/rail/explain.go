@@ -59,6 +59,9 @@ func (d *decision) explain(v *view) {
 		d.why += fmt.Sprintf("; %d whose GID table could not be read", unread)
 		d.guess("a GID table could not be read, so whether the port has an address for RoCE v2 is unknown")
 	}
+	if n := len(v.lone(d.rails)); n > 0 {
+		d.why += fmt.Sprintf("; no GPU at the switch of %d of them", n)
+	}
 	d.lost(v)
 	if d.kind == Unknown {
 		d.why += "; their link layer could not be read"
@@ -71,12 +74,12 @@ func (d *decision) lost(v *view) {
 	if n := len(v.missing(*d)); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no link", n, have[n == 1])
 	}
-	if n := v.dropped(d.rails); n > 0 {
-		d.why += fmt.Sprintf("; %d more %s of their cards %s no link", n,
-			map[bool]string{true: "port", false: "ports"}[n == 1], have[n == 1])
 	if n := v.closedRails(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s not open", n, map[bool]string{true: "does", false: "do"}[n == 1])
 	}
+	if n := v.dropped(d.rails); n > 0 {
+		d.why += fmt.Sprintf("; %d more %s of their cards %s no link", n,
+			map[bool]string{true: "port", false: "ports"}[n == 1], have[n == 1])
 	}
 	if n, mode := v.inOtherMode(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind in %s mode", n, mode)
@@ -111,7 +114,7 @@ func (v *view) oneForEach(d decision) bool {
 			failed++
 		}
 	}
-	return v.even(d.rails) || len(v.gpus) > 1 && (len(d.rails)+failed)%len(v.gpus) == 0
+	return v.even(d.rails) || len(v.gpus) > 1 && (len(d.rails)+failed)%v.places() == 0
 }
 
 // home returns the network of a RoCE rail's own address; invalid where it is unknown.

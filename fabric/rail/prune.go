@@ -15,6 +15,7 @@ import (
 func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 	keep = all
 	v.settle(all)
+	v.gone = len(v.lone(all))
 	for _, step := range []func([]candidate) []ruled{v.narrow, v.addressless, v.limited, v.guests, v.wayOut,
 		v.fillers, v.northSouth, v.odd, v.far, v.toPeers, v.elsewhere} {
 		out := step(keep)
@@ -32,7 +33,7 @@ func (v *view) prune(all []candidate) (keep []candidate, gone []ruled) {
 // even reports whether the ports can be dealt to the GPUs evenly, with those that lack a link: then each of them is
 // probably a rail.
 func (v *view) even(all []candidate) bool {
-	return len(v.gpus) > 1 && (len(all)+v.dropped(all))%len(v.gpus) == 0
+	return len(v.gpus) > 1 && (len(all)+v.dropped(all))%v.places() == 0
 }
 
 // narrow returns the ports that their PCIe link cannot carry, as HGX B200 has for NVLink's management. One in the
@@ -195,8 +196,8 @@ func (v *view) surplus(all []candidate, netdev, why string) []ruled {
 
 // dealt reports whether so many ports can be dealt to the GPUs, or the GPUs to the ports, evenly.
 func (v *view) dealt(ports int) bool {
-	gpus := len(v.gpus)
-	return gpus > 1 && (ports%gpus == 0 || gpus%ports == 0)
+	gpus := v.places()
+	return len(v.gpus) > 1 && (ports%gpus == 0 || gpus%ports == 0)
 }
 
 // fillers returns the ports of another card than most, near no GPU, where all of the rest are below the GPUs' switches:

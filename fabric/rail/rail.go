@@ -111,6 +111,7 @@ type Fabric struct {
 	Rails []Rail   `json:"rails,omitempty"` // by HCA and port, numbers by their value
 	GPUs  []GPU    `json:"gpus,omitempty"`  // in NVML's order, else by PCI address
 	Down  []string `json:"down,omitempty"`  // HCAs without a link that look more like the fabric than the rails
+	Lone  []string `json:"lone,omitempty"`  // rails at a switch without a GPU, where each other one has a GPU at its own
 	NICs  []NIC    `json:"nics,omitempty"`  // every device and its role: interfaces in kernel order, then HCAs by name
 }
 
@@ -166,6 +167,9 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 		}
 	}
 	f.Down = v.dark(d, rails)
+	for _, c := range v.lone(d.rails) {
+		f.Lone = append(f.Lone, c.hca.Name)
+	}
 	for _, c := range rails {
 		r := Rail{HCA: c.hca.Name, PCI: c.hca.PCI, Port: c.port.Num, Netdev: c.port.Netdev, Link: c.port.LinkLayer,
 			Rate: c.port.Rate, GID: v.gid(c), GIDUnread: unlisted(c)}

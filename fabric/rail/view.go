@@ -20,6 +20,7 @@ type view struct {
 	gpus     []GPU
 	pci      map[string]fabric.PCI
 	settled  map[string]int // by port: the index of its GID, where the first one is an alias
+	gone     int            // GPUs that are no longer on the bus, as the ports show
 }
 
 func look(n fabric.Node, addr netip.Addr) *view {

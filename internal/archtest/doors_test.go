@@ -283,7 +283,7 @@ var testDoors = map[string][]string{
 	"preflight/command":   {"preflight/checktest"},
 	"preflight/network":   {"preflight/checktest"},
 	"preflight/system":    {"fabric/gpu", "preflight/checktest"},
-	"preflight/gpu":       {"fabric/software", "preflight/checktest"},
+	"preflight/gpu":       {"fabric/machine", "fabric/software", "preflight/checktest"},
 	"preflight/rdma":      {"fabric/machine", "fabric/machine/machinetest", "internal/setting", "preflight/checktest"},
 	"preflight/calls":     {"fabric/machine/machinetest"},
 	"preflight/peers":     {"fabric/machine/machinetest", "preflight/checktest"},

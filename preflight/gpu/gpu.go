@@ -122,6 +122,9 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 	case facts.Err != "":
 		return finding.Skipf("could not tell: the driver could not be asked")
 	case len(facts.Devices) == 0:
+		if f, known := cardCount(in); known {
+			return f
+		}
 		return noGPU(in)
 	}
 	n, numeric := preflight.Processes(in)
@@ -131,9 +134,9 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 	case have == 0 && s.Set:
 		return finding.Skipf("%s hides the %d GPUs of this node", s, len(facts.Devices))
 	case !numeric:
-		return finding.Passf("%d GPUs visible", have)
+		return lone(in, finding.Passf("%d GPUs visible", have))
 	case n <= have:
-		return finding.Passf("%d processes, %d GPUs visible (%s)", n, have, facts.Devices[0].Name)
+		return lone(in, finding.Passf("%d processes, %d GPUs visible (%s)", n, have, facts.Devices[0].Name))
 	}
 	// With one GPU, as in a workstation, more processes are most likely a trial run on
 	// CPUs. On a node with several GPUs one of them is probably missing.
