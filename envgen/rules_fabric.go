@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/fabric/software"
 	"launch/internal/finding"
@@ -46,7 +47,8 @@ func fabricRules() []rule {
 	}, {
 		name: "NCCL_IB_QPS_PER_CONNECTION", scope: setting.Node, span: span{since: "2.10"},
 		source: "NVIDIA/nccl#1015, src/transport/net_ib/connect.cc", alone: "opens one queue pair per connection",
-		when: "a RoCE rail is a bond: one queue pair uses only one of its cables", value: "2", used: nccl,
+		when:  "a RoCE rail is a bond over several cables of one card, in a mode that uses them: one queue pair uses one",
+		value: "2", used: nccl,
 		want: (*view).wantQPs, agrees: atLeast(2), rails: true,
 	}, {
 		name: "NCCL_IB_SPLIT_DATA_ON_QPS", scope: setting.Node, span: span{since: "2.18", before: "2.20"},
@@ -210,24 +212,28 @@ func (v *view) ncclSeen() finding.Seen {
 func (v *view) wantQPs() want {
 	var bonds []finding.Seen
 	for _, p := range v.roceRails() {
-		if i, ok := v.Node.Interface(p.Netdev); ok && i.Kind == "bond" && v.cables(i.Name) > 1 {
+		if i, ok := v.Node.Interface(p.Netdev); ok && i.Kind == "bond" && v.cables(i, p.hca) > 1 {
 			bonds = append(bonds, finding.Seen{Where: p.String(), What: i.Name + " is a bond"})
 		}
 	}
 	if bonds == nil {
-		return right("no RoCE rail is a bond of several cables")
+		return right("no RoCE rail is a bond that uses several cables of its card")
 	}
 	return want{value: "2", wrong: "NCCL would use one cable of each bond", because: "one queue pair uses one cable",
 		seen: bonds}
 }
 
-// cables returns the number of members of a bond that are up.
-func (v *view) cables(bond string) int {
+// cables returns over how many cables of its card an HCA sends through a bond: one where the others are only a reserve.
+// A cable of another card has an HCA of its own.
+func (v *view) cables(bond fabric.Interface, h fabric.HCA) int {
 	n := 0
 	for _, i := range v.Node.Interfaces {
-		if i.Master == bond && i.Running {
+		if i.Master == bond.Name && i.Running && (i.PCI == "" || rail.SameCard(i.PCI, h.PCI)) {
 			n++
 		}
+	}
+	if bond.Mode == "active-backup" {
+		return min(n, 1)
 	}
 	return n
 }

@@ -23,6 +23,8 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 		return c.kind == RoCE && slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Rate >= c.port.Rate })
 	}
 	switch {
+	case v.leg(h, d.rails):
+		return false
 	case homeless && d.kind == TCP, v.halved(h, d.rails) && slices.ContainsFunc(d.others, own):
 		return true
 	case slices.ContainsFunc(d.rails, ofRail):
@@ -51,6 +53,26 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 		busy = max(busy, used[card])
 	}
 	return rails[v.cardOf(h)] < most && used[v.cardOf(h)] < busy
+}
+
+// leg reports whether an HCA's interface is in a bond whose address a rail has: the bond uses that rail's cable, and
+// has this one in reserve or shares the load with it. The kernel gives the address to the port in use only.
+func (v *view) leg(h fabric.HCA, rails []candidate) bool {
+	bonds := func(c candidate) (out []string) {
+		for _, i := range v.node.Interfaces {
+			m, _ := v.node.Interface(i.Master)
+			if m.Kind == "bond" && (i.PCI != "" && i.PCI == c.hca.PCI || i.Name == c.port.Netdev || m.Name == c.port.Netdev) {
+				out = append(out, m.Name)
+			}
+		}
+		return out
+	}
+	return slices.ContainsFunc(h.Ports, func(p fabric.Port) bool {
+		own := bonds(candidate{hca: h, port: p})
+		return slices.ContainsFunc(rails, func(c candidate) bool {
+			return c.hca.Name != h.Name && slices.ContainsFunc(bonds(c), func(b string) bool { return slices.Contains(own, b) })
+		})
+	})
 }
 
 // usable reports whether this process could use an HCA of its kind.
@@ -174,6 +196,9 @@ func slotOf(addr string) string {
 	}
 	return ""
 }
+
+// SameCard reports whether two PCI functions are of one card, by their addresses.
+func SameCard(a, b string) bool { return sameSlot(a, b) }
 
 // sameSlot reports whether two functions are of one card.
 func sameSlot(a, b string) bool { return slotOf(a) != "" && slotOf(a) == slotOf(b) }
