@@ -41,11 +41,13 @@ func (v *view) dataOverTCP() bool {
 	return v.Torch && !v.has("GLOO_SOCKET_IFNAME")
 }
 
-// equals returns an interface, and those like it that carry data with it: of one driver and speed.
+// equals returns an interface, and those like it that carry data with it: of one driver and speed. A rail that runs
+// slower than the others is a rail still.
 func (v *view) equals(fast fabric.Interface) []fabric.Interface {
 	return slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool {
-		return i.Name != fast.Name && (i.Speed != fast.Speed || i.Driver != fast.Driver || !i.Up || !i.Running ||
-			i.Master != "" || !cabled(i) || !firstAddr(i).IsGlobalUnicast())
+		like := i.Driver == fast.Driver && (i.Speed == fast.Speed || v.onRail(i) && v.onRail(fast))
+		return i.Name != fast.Name && (!like || !i.Up || !i.Running || i.Master != "" || !cabled(i) ||
+			!firstAddr(i).IsGlobalUnicast())
 	})
 }
 

@@ -13,11 +13,50 @@ import (
 	"launch/preflight"
 )
 
+// noLinks is noRails on a node whose rails may be interfaces.
+func noLinks(in preflight.Input) string {
+	if f := rail.Of(in.Node, in.Addr); len(f.Rails) > 1 && f.Rails[0].HCA == "" {
+		return unused(in)
+	}
+	return noRails(in)
+}
+
+// slowLinks finds the rails that are interfaces, as on Slingshot, and run at a lower rate than most others of their
+// make. Where the rate is not known, it is 0.
+func slowLinks(in preflight.Input, f rail.Fabric) (out []finding.Finding) {
+	for _, r := range f.Rails {
+		own, _ := in.Node.Function(r.PCI)
+		best, fast, all := r, 0, 0
+		for _, o := range f.Rails {
+			p, _ := in.Node.Function(o.PCI)
+			if o.HCA != "" || o.Rate == 0 || p.Device == "" || p.Vendor != own.Vendor || p.Device != own.Device {
+				continue
+			}
+			all++
+			switch {
+			case o.Rate > best.Rate:
+				best, fast = o, 1
+			case o.Rate == best.Rate:
+				fast++
+			}
+		}
+		if r.HCA == "" && r.Rate > 0 && best.Rate > r.Rate && 2*fast > all {
+			out = append(out, finding.Warnf("%s runs at %g Gb/s, %s of the same kind at %g", f.Name(r), r.Rate, f.Name(best),
+				best.Rate).
+				See("/sys/class/net/"+r.Netdev+"/speed", "%g", 1000*r.Rate).
+				See("/sys/class/net/"+best.Netdev+"/speed", "%g", 1000*best.Rate).
+				Breaking("every collective waits for the slowest rail").
+				Do("ethtool %s   # reseat or replace its cable, inspect the switch's port", r.Netdev))
+		}
+	}
+	return out
+}
+
 // rdmaRate compares ports of cards of one make.
 func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 	f := rail.Of(in.Node, in.Addr)
 	ports := rail.PortsOf(in.Node, f)
-	var out []finding.Finding
+	out := slowLinks(in, f)
 	for _, p := range ports {
 		own, _ := in.Node.Function(p.PCI)
 		best, wide, fast := p, own, own

@@ -47,7 +47,7 @@ func Checks() []preflight.Check {
 		ID: "rdma.rate", Title: "the rails of one kind of card run at one rate, with all lanes",
 		Doc: "A bad cable or slot lowers the rate or the number of lanes of a port, or the generation of its PCIe link. " +
 			"Every collective waits for it.",
-		Unless: noRails, Run: rdmaRate,
+		Unless: noLinks, Run: rdmaRate,
 	}, {
 		ID: "rdma.errors", Limit: preflight.Network, Title: "no rail counts link errors during the check",
 		Doc:    "A dirty or loose cable loses its link or damages packets, which are repeated until a transfer times out.",
