@@ -56,7 +56,7 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 		return NIC{}, false // a card whose ports could not be read
 	}
 	if !slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Active() || v.unread(h, p) }) {
-		return nic(Unusable, true, "no active port: %s", states(h))
+		return nic(Unusable, true, "no active port: %s", states(v.node, h))
 	}
 	return NIC{}, false
 }
@@ -230,47 +230,4 @@ func hardware(p fabric.PCI) string {
 		return "Omni-Path"
 	}
 	return "Ethernet"
-}
-
-// Barred reports whether an InfiniBand port is down for another reason than its cable or a missing subnet
-// manager: a virtual function without a GUID, whose link policy is "down", or that the manager leaves out.
-func Barred(h fabric.HCA, p fabric.Port) bool {
-	return h.VF && p.LinkLayer == "InfiniBand" && p.State == 1 && p.PhysState == 5 && p.SMLID != 0 && p.SMLID != noLID
-}
-
-// states describes the ports of an HCA without an active one.
-func states(h fabric.HCA) string {
-	var out []string
-	for _, p := range h.Ports {
-		out = append(out, fmt.Sprintf("port %d is %s", p.Num, State(h, p)))
-	}
-	return strings.Join(out, "; ")
-}
-
-// State describes a port that is not active.
-func State(h fabric.HCA, p fabric.Port) string {
-	names := map[int]string{1: "down", 2: "initializing (no " + Manager(h) + "?)", 3: "armed"}
-	phys := map[int]string{1: "asleep", 2: "polling for a cable", 3: "disabled", 6: "recovering from link errors"}
-	s := cmp.Or(names[p.State], fmt.Sprintf("in state %d", p.State))
-	w := phys[p.PhysState]
-	if p.State == 0 {
-		s = "of unknown state and without a local identifier"
-	} else if p.PhysState == 5 && p.State == 1 && p.LinkLayer == "InfiniBand" {
-		w = "though its cable is up (does a " + Manager(h) + " serve it?)"
-		if Barred(h, p) {
-			w = "though its cable is up and a subnet manager is known: a virtual function that was not enabled"
-		}
-	}
-	if w != "" {
-		s += ", " + w
-	}
-	return s
-}
-
-// Manager returns what the program is called that configures the ports of an HCA's fabric.
-func Manager(h fabric.HCA) string {
-	if isOmniPath(h) {
-		return "fabric manager"
-	}
-	return "subnet manager"
 }

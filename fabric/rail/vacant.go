@@ -151,14 +151,14 @@ func (v *view) dark(d decision, used []candidate) (out []string) {
 	return out
 }
 
-// Unserved returns the number of an InfiniBand port whose cable is up and that no subnet manager has configured (IBTA
-// state 2, INIT; 5 is LinkUp), or 0. An HCA with an active port has no such port.
+// Unserved returns the number of an InfiniBand port whose cable is up and that no subnet manager has configured, or
+// 0. An HCA with an active port has no such port.
 func Unserved(h fabric.HCA) int {
 	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {
 		return 0
 	}
 	for _, p := range h.Ports {
-		if p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 2 || p.State == 1) {
+		if waits(p) {
 			return p.Num
 		}
 	}

@@ -32,8 +32,8 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			out = append(out, f)
 			continue
 		}
-		out = append(out, partly(h, nic)...)
-		held, bad := barred(h, nic)
+		out = append(out, partly(in.Node, h, nic)...)
+		held, bad := barred(in.Node, h, nic)
 		waiting := rail.Unserved(h)
 		switch gone := nic.Missing || len(ports) == 0 || slices.Contains(f.Down, h.Name); {
 		case bad && gone:
@@ -46,7 +46,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			}
 		}
 	}
-	out = append(out, unserved(idle)...)
+	out = append(out, unserved(in.Node, idle)...)
 	if f, bad := dark(in, f); bad {
 		out = append(out, f)
 	}
@@ -94,23 +94,6 @@ func linkless(in preflight.Input, h fabric.HCA, nic rail.NIC, ports []rail.Port)
 		Breaking(oneLess).
 		Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
 			h.Name), nic.Missing
-}
-
-// barred finds a virtual function that its physical function or the subnet manager holds down: the cable is up
-// and the manager is known.
-func barred(h fabric.HCA, nic rail.NIC) (finding.Finding, bool) {
-	i := slices.IndexFunc(h.Ports, func(p fabric.Port) bool { return rail.Barred(h, p) })
-	if i < 0 || slices.ContainsFunc(h.Ports, fabric.Port.Active) {
-		return finding.Finding{}, false
-	}
-	p := h.Ports[i]
-	return finding.Warnf("%s port %d is a virtual function that is down, although its cable is up", h.Name, p.Num).
-		See("/sys/class/infiniband/"+h.Name, "%s", nic.Why).
-		See("sm_lid of "+h.Name, "%#x: the subnet manager is known", p.SMLID).
-		Breaking("the port carries no traffic; NCCL takes another network").
-		Do("ip link set PF vf N node_guid GUID; ip link set PF vf N port_guid GUID   # on the machine itself: a GUID that " +
-			"is not zero\nip link set PF vf N state auto   # its link policy, not down\nvirt_enabled 2   # in opensm.conf, or " +
-			"enable virtualization in UFM"), true
 }
 
 // described returns the training fabric in one line, and whether it is a guess.

@@ -85,41 +85,12 @@ func halfOff(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bo
 			cmp.Or(h.Ports[0].Netdev, "INTERFACE")), true
 }
 
-// unserved reports ports whose cable is up and that no manager of their fabric has configured, one finding for each
-// kind of manager.
-func unserved(idle []fabric.HCA) (out []finding.Finding) {
-	for _, manager := range []struct{ name, fix string }{
-		{"subnet manager", "systemctl start opensm   # on one machine of the fabric, or start the switch's subnet " +
-			"manager\nsminfo -C %s   # shows whether one runs"},
-		{"fabric manager", "systemctl start opafm   # on one machine of the fabric, or start the switch's fabric " +
-			"manager\nopainfo   # shows the port of %s; opafabricinfo shows whether one runs"},
-	} {
-		var ports []string
-		last, f := "", finding.Warnf("")
-		for _, h := range idle {
-			if rail.Manager(h) == manager.name {
-				last = h.Name
-				ports = append(ports, fmt.Sprintf("%s port %d", h.Name, rail.Unserved(h)))
-				for _, p := range h.Ports {
-					f = f.See("/sys/class/infiniband/"+h.Name, "port %d is %s", p.Num, rail.State(h, p))
-				}
-			}
-		}
-		if len(ports) > 0 {
-			f.What = finding.Some(ports) + map[bool]string{true: " waits", false: " wait"}[len(ports) == 1] + " for a " +
-				manager.name
-			out = append(out, f.Breaking("the port carries no traffic; NCCL takes another network").Do(manager.fix, last))
-		}
-	}
-	return out
-}
-
 // partly finds the ports without a link of a card with several, where other cards of its kind use the same port.
-func partly(h fabric.HCA, nic rail.NIC) (out []finding.Finding) {
+func partly(n fabric.Node, h fabric.HCA, nic rail.NIC) (out []finding.Finding) {
 	for _, p := range h.Ports {
 		if slices.Contains(nic.Ports, p.Num) {
 			out = append(out, finding.Warnf("port %d of %s has no link, unlike the same port of the other cards of its kind: "+
-				"it is %s", p.Num, h.Name, rail.State(h, p)).
+				"it is %s", p.Num, h.Name, rail.State(n, h, p)).
 				See("/sys/class/infiniband/"+h.Name+"/ports/"+strconv.Itoa(p.Num), "%s %s, interface %s", h.Type, h.PCI,
 					cmp.Or(p.Netdev, "not known")).
 				Breaking("this node has one rail less; the GPU next to it has a part of its rate").

@@ -111,7 +111,7 @@ func TestRDMAChecks(t *testing.T) {
 			h.Driver, h.Type = "hfi1", ""
 		})), "warn mlx5_0 port 1, mlx5_1 port 1 wait for a fabric manager"},
 		{"one is not yet served", "rdma.link", checktest.Railed(8, ib, checktest.OfHCA(2, waits)),
-			"warn mlx5_2 port 1 waits for a subnet manager"},
+			"warn mlx5_2 port 1 waits for the subnet manager that serves other ports of this node"},
 		{"a function that is held down", "rdma.link", checktest.Railed(1, ib, ofAll(barred)),
 			"warn mlx5_0 port 1 is a virtual function that is down, although its cable is up"},
 		{"one of eight functions is held down", "rdma.link",
