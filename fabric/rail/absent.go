@@ -60,6 +60,9 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 func (v *view) leg(h fabric.HCA, rails []candidate) bool {
 	bonds := func(c candidate) (out []string) {
 		for _, i := range v.node.Interfaces {
+			if i.Master == "" {
+				continue
+			}
 			m, _ := v.node.Interface(i.Master)
 			if m.Kind == "bond" && (i.PCI != "" && i.PCI == c.hca.PCI || i.Name == c.port.Netdev || m.Name == c.port.Netdev) {
 				out = append(out, m.Name)
@@ -69,7 +72,7 @@ func (v *view) leg(h fabric.HCA, rails []candidate) bool {
 	}
 	return slices.ContainsFunc(h.Ports, func(p fabric.Port) bool {
 		own := bonds(candidate{hca: h, port: p})
-		return slices.ContainsFunc(rails, func(c candidate) bool {
+		return len(own) > 0 && slices.ContainsFunc(rails, func(c candidate) bool {
 			return c.hca.Name != h.Name && slices.ContainsFunc(bonds(c), func(b string) bool { return slices.Contains(own, b) })
 		})
 	})
