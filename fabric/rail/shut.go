@@ -20,7 +20,7 @@ func (v *view) shut(h fabric.HCA, d decision) bool {
 		return false
 	case !v.withheld(h):
 		return true
-	case v.node.Container.Kind == "":
+	case v.node.Container.Kind == "" && v.whole():
 		return v.lacking(h.PCI, d.rails)
 	}
 	return slices.ContainsFunc(v.given(), func(g GPU) bool { return v.behind(g.PCI, h.PCI) && v.near(g, d.rails) == 0 })
@@ -46,10 +46,30 @@ func (v *view) withheld(h fabric.HCA) bool {
 	return true
 }
 
-// given returns the GPUs that this process has. A container sees all on the bus, and NVML or ROCm lists its own.
-func (v *view) given() []GPU {
-	if len(v.node.GPUs.Devices) > 0 || v.node.Container.Kind == "" || v.node.KFD >= len(v.node.Cards) {
+// given returns the GPUs that this process has. A container sees all on the bus, while NVML, ROCm and the files of
+// NVIDIA's driver show its own.
+func (v *view) given() (out []GPU) {
+	if len(v.node.GPUs.Devices) > 0 {
 		return v.gpus
 	}
-	return nil
+	for i, c := range v.node.Cards {
+		if c.Model != "" {
+			out = append(out, v.gpus[i])
+		}
+	}
+	if out == nil && (v.node.Container.Kind == "" || v.node.KFD >= len(v.node.Cards)) {
+		return v.gpus
+	}
+	return out
+}
+
+// whole reports whether this process has all of NVIDIA's GPUs on the bus: a container without a mark may have a part.
+func (v *view) whole() bool {
+	n := 0
+	for _, c := range v.node.Cards {
+		if c.Vendor == "nvidia" {
+			n++
+		}
+	}
+	return len(v.given()) >= n
 }

@@ -91,6 +91,8 @@ func TestOneOfSeveralDoesNotOpen(t *testing.T) {
 			of{4, instinct, ib, storage}, "ok ib0 opens"},
 		{"a pod with its one GPU and device", pod + seen(1) + answers(named("ib%d", 8), "no-uverbs", named("ib%d", 8)[1:]...),
 			of{8, h100, ib, uplink}, "ok ib0 opens"},
+		{"a container without a mark, with its one GPU", seen(1) + answers(named("ib%d", 8), "no-uverbs",
+			named("ib%d", 8)[1:]...), of{8, h100, ib, uplink}, "ok ib0 opens"},
 		{"a pod with half of the GPUs", pod + seen(4) + answers(named("ib%d", 8), "permission", named("ib%d", 8)[4:]...),
 			of{8, h100, ib, uplink}, "ok ib0 opens"},
 		{"a pod with all GPUs and not all devices", pod + seen(8) + answers(named("ib%d", 8), "no-uverbs", "ib5"),
