@@ -31,14 +31,17 @@ type facts struct {
 	wchan    string
 }
 
-// sample reads the processes of the job. last asks for what is read once only.
-func sample(ctx context.Context, job []*seen, g *gaps, mounts *mounts, last bool) *moment {
+// sample reads the processes of the job. last asks for what is read once only. Below a rank that is a container's first
+// process are launch's own processes, too: what these do, and all below them, is no work of the job.
+func sample(ctx context.Context, job []*seen, own []int, g *gaps, mounts *mounts, last bool) *moment {
 	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, of: map[int]*facts{}}
 	pids, _ := list("/proc")
 	for _, pid := range pids {
 		if s, err := readStat(procPath(pid, "stat")); err == nil {
 			m.stats[pid] = s
-			m.children[s.parent] = append(m.children[s.parent], pid)
+			if !slices.Contains(own, pid) {
+				m.children[s.parent] = append(m.children[s.parent], pid)
+			}
 		}
 	}
 	var mu sync.Mutex

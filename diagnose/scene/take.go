@@ -114,7 +114,13 @@ func launches(job []*seen) (out []Proc) {
 func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Options) {
 	g, m := t.gaps, &mounts{of: map[uint64]map[int64]string{}}
 	first, cancel := context.WithTimeout(ctx, lookLimit)
-	before := sample(first, job, g, m, false)
+	own := append(slices.Clone(o.Self), os.Getpid())
+	for _, p := range job {
+		if p.role == Companion {
+			own = append(own, p.pid)
+		}
+	}
+	before := sample(first, job, own, g, m, false)
 	cancel()
 	began := time.Now()
 	pythons := make(chan map[int][]Stack, 1)
@@ -135,7 +141,7 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	earlier := <-once
 	s.Span = time.Since(began)
 	second, cancel := context.WithTimeout(ctx, lookLimit)
-	after := sample(second, job, g, m, true)
+	after := sample(second, job, own, g, m, true)
 	cancel()
 	s.Sockets = sockets(job, after, s.Net, nil, g)
 	go func() { once <- ask(call, asked, s.Net) }()
