@@ -237,15 +237,15 @@ var meetingCauses = []Cause{
 	{
 		ID: "world.larger", depth: onTheSpot, Title: "The script wants more ranks than were started",
 		Sign:    "All ranks wait in init_process_group, and none is missing.",
-		For:     "all ranks of WORLD_SIZE have reached the store a while ago, and rank 0 waits for more to do so",
+		For:     "all ranks of WORLD_SIZE wait in init_process_group, and have published addresses for a larger world",
 		Against: "a rank has not reached the store",
 		Do:      "leave rank and world_size out of init_process_group, so that it takes those of the environment",
-		Source:  "rank 0 of env:// counts the clients of its store up to the world size",
+		Source:  "lengths of the keys /default_pg/0//cpu//0/RANK; rank 0 of env:// counts the clients of its store",
 	},
 	{
 		ID: "rank.duplicate", depth: onTheSpot, Title: "Two processes have the same RANK",
 		Sign:    "All other ranks wait in init_process_group.",
-		For:     "two processes of the job have the same RANK, or init/ is complete while a key is missing",
+		For:     "two processes have the same RANK; or all ranks wait for keys, and the key of one is missing",
 		Against: "every RANK is there once",
 		Do:      "give each process its own RANK, 0 to WORLD_SIZE-1",
 		Source:  "/proc/PID/environ; keys /default_pg/0//cpu//0/RANK",
@@ -264,7 +264,7 @@ var storeCauses = []Cause{
 	{
 		ID: "store.elsewhere", depth: onTheSpot, Title: "Rank 0 hosts no store where the others are sent",
 		Sign:    "All ranks sleep between tries; each may try an address of its own machine.",
-		For:     "rank 0 is in init_process_group, and MASTER_ADDR:MASTER_PORT refuses on its node",
+		For:     "rank 0 listens elsewhere, MASTER_ADDR:MASTER_PORT refuses, and another rank in init does not call rank 0",
 		Against: "the store answers, or rank 0 has not begun",
 		Do:      "leave init_method, MASTER_ADDR and MASTER_PORT out of the script: launch sets both for all ranks",
 		Source:  "ECONNREFUSED, and the sockets of rank 0",

@@ -31,8 +31,8 @@ type rule func(*view) []claim
 // rules are asked in this order; among causes of one depth that are as sure the earlier one is the main verdict.
 var rules = []rule{
 	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).larger,
-	(*view).barred, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach, (*view).addresses,
-	(*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard, (*view).dials,
+	(*view).renumbered, (*view).barred, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach,
+	(*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard, (*view).dials,
 	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).crossed, (*view).undone, (*view).nccl,
 	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
 	(*view).idle,

@@ -217,24 +217,6 @@ func TestARefusedStoreIsOpenUntilItsHostIsSeen(t *testing.T) {
 	}
 }
 
-// TestAScriptWithAnAddressOfItsOwn: rank 0 runs, and listens elsewhere than its environment says.
-func TestAScriptWithAnAddressOfItsOwn(t *testing.T) {
-	s := envScene()
-	s.Stores[0].Outcome, s.Stores[0].Board = scene.Refused, nil
-	for _, tt := range []struct {
-		listens string
-		sure    verdict.Sure
-	}{{"127.0.0.1:12355", verdict.Certain}, {"", verdict.Likely}} {
-		if s.Sockets = nil; tt.listens != "" {
-			s.Sockets = []scene.Socket{{PID: 10, State: "listen", Local: netip.MustParseAddrPort(tt.listens)}}
-		}
-		a := Judge([]scene.Scene{s})[0]
-		if len(a.Why) == 0 || a.Why[0].Cause != "store.elsewhere" || a.Why[0].Sure != tt.sure || a.State != verdict.Hung {
-			t.Errorf("%q: %s %+v", tt.listens, a.State, a.Why)
-		}
-	}
-}
-
 // TestEqualClaimsBecomeOne: 8 stopped ranks are one sentence.
 func TestEqualClaimsBecomeOne(t *testing.T) {
 	s := envScene()

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
 	"launch/internal/tcpstore"
@@ -72,26 +70,6 @@ func verb(all []int, one, many string) string {
 	return many
 }
 
-// larger finds a rank 0 that waits for more ranks than were started: torch's rank 0 of env:// counts those that have
-// reached its store, and asks every 10 ms.
-func (v *view) larger() []claim {
-	first := v.seat(0)
-	if first == nil || first.phase != counting || v.world < 2 || len(v.worlds()) > 0 {
-		return nil
-	}
-	for r := 1; r < v.world; r++ {
-		s := v.seat(r)
-		if s == nil || s.phase != keys || !v.toStore(s, func(k scene.Socket) bool {
-			return k.State == "established" && k.Info != nil && min(k.Info.LastSent, k.Info.LastRecv) > time.Second
-		}) {
-			return nil
-		}
-	}
-	return []claim{claimed("world.larger", verdict.Likely, fmt.Sprintf("all %d ranks have reached the store, and rank 0 "+
-		"waits for more: does the script give init_process_group a larger world_size than WORLD_SIZE=%[1]d?", v.world)).
-		of([]int{0}, first.node).see("WORLD_SIZE", strconv.Itoa(v.world))}
-}
-
 // barred finds ranks that wait at the end of init_process_group for all others, of which some never do.
 func (v *view) barred() (out []claim) {
 	const name = "TORCH_DIST_INIT_BARRIER"
@@ -124,7 +102,11 @@ func (v *view) twins() (out []claim) {
 		if f.proc.PID == s.proc.PID && f.node == s.node || v.restarted(f, s) {
 			continue
 		}
-		out = append(out, claimed("rank.duplicate", verdict.Certain, fmt.Sprintf("two processes have RANK %d: %s and %s",
+		sure := verdict.Certain
+		if f.phase == before || s.phase == before {
+			sure = verdict.Likely // a program that a rank has started and that went on without it has its RANK, too
+		}
+		out = append(out, claimed("rank.duplicate", sure, fmt.Sprintf("two processes have RANK %d: %s and %s",
 			s.rank, at(f.node, f.proc.PID), at(s.node, s.proc.PID))).of([]int{s.rank}, f.node, s.node))
 	}
 	indexes := map[int]*agent{}

@@ -281,18 +281,40 @@ func (v *view) refused(addr string, nodes []*node) claim {
 	return c.see("connect "+addr, seen)
 }
 
-// hostsNone says that rank 0 runs, and hosts no store at the address of its environment.
+// hostsNone says that rank 0 runs, and hosts no store at the address of its environment. That the script sends the
+// others to the place where rank 0 listens shows once one of them is in init_process_group: it has a connection there.
 func (v *view) hostsNone(addr string, s *seat) claim {
 	c := claimed("store.elsewhere", verdict.Likely, fmt.Sprintf("%s runs, and opens no store at %s, which MASTER_ADDR "+
 		"and MASTER_PORT name: does its script give init_process_group another address, or a file?", s.who(), addr)).
 		of([]int{0}, s.node).see("connect "+addr, "refused")
+	var ports []uint16
 	for _, k := range s.node.scene.Sockets {
 		if k.PID == s.proc.PID && k.State == "listen" {
-			c.Sure = verdict.Certain
+			ports = append(ports, k.Local.Port())
 			c = c.see(procPath(s.proc, "net/tcp"), "rank 0 listens at "+k.Local.String())
 		}
 	}
+	lost := func(o *seat) bool {
+		m := mainStack(o.proc)
+		return o.rank > 0 && o.phase == dialing && m != nil && hasFrame(m, "init_process_group") &&
+			!works(o.proc.Moved, o.node.scene.Span) && !callsOneOf(o, ports)
+	}
+	switch o := find(v.seats, lost); {
+	case o != nil:
+		if c = c.see("py-spy", o.who()+" is in init_process_group, and has no connection to rank 0"); len(ports) > 0 {
+			c.Sure = verdict.Certain
+		}
+	case slices.ContainsFunc(v.seats, func(o *seat) bool { return o.phase == before }):
+		c.Sure = verdict.Possible // it may find rank 0 there once it calls
+	}
 	return c
+}
+
+// callsOneOf reports whether a process has a connection to one of some ports, or asks for one.
+func callsOneOf(s *seat, ports []uint16) bool {
+	return slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+		return k.PID == s.proc.PID && k.State != "listen" && slices.Contains(ports, k.Remote.Port())
+	})
 }
 
 // mayStart says that a store may still open: its host was not seen, and torch takes long to import there.

@@ -8,8 +8,8 @@ import (
 	"launch/diagnose/verdict"
 )
 
-// earlyLook is how long nothing has moved at the first look for what a healthy job hardly ever has. A job that pauses
-// often is looked at less and less.
+// earlyLook is how long nothing has moved at the first look for what a healthy job hardly ever has. Each look that
+// finds no such thing doubles the time until the next one: a job that pauses often is looked at less and less.
 const earlyLook = 10 * time.Second
 
 // look is why a job is looked at.
@@ -107,8 +107,8 @@ func (w *vigil) judge(f found, hangs bool, l look) (found, bool) {
 // judgeEarly reports whether a second early look has found the same: what ends only by help from outside the job.
 func (w *vigil) judgeEarly(f found, hangs bool) bool {
 	if !hangs || !held(f.answer.Why[0]) {
-		w.candidate, w.early = "", w.after
 		w.pause = min(2*w.pause, w.after)
+		w.candidate, w.early = "", w.pause // a rank that still starts may call by then
 		return false
 	}
 	same := f.key == w.candidate
@@ -131,5 +131,6 @@ func held(v verdict.Verdict) bool {
 	}
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
 		"rank.failed", "rank.frozen", "rank.lock", "rank.storage", "rank.memory", "agent.stopped", "store.stopped",
-		"store.key", "collective.mismatch", "collective.crossed", "init.barrier", "exit.barrier"}, v.Cause))
+		"store.key", "store.elsewhere", "collective.mismatch", "collective.crossed", "init.barrier", "world.larger",
+		"rank.duplicate", "exit.barrier"}, v.Cause))
 }
