@@ -73,6 +73,25 @@ func TestALockAfterInit(t *testing.T) {
 	})
 }
 
+// A rank that waits for an item of a queue waits for what fills it, and takes no locks in another order.
+func TestAQueueThatNoThreadFills(t *testing.T) {
+	const locks, queue = "take the same locks", "fills or empties that queue"
+	for frame, want := range map[string]string{"": locks, "get (queue.py:171)": queue, "get (my_queue.py:7)": locks,
+		"get (multiprocessing/queues.py:103)": queue} {
+		all := readGolden(t, "testdata/scenes/two-locks-later.json.gz")
+		for i := range all {
+			for _, p := range all[i].Procs {
+				if p.Env["RANK"] == "1" && frame != "" {
+					p.Stacks[0].Frames = append([]string{"Condition.wait (threading.py:327)", frame}, p.Stacks[0].Frames...)
+				}
+			}
+		}
+		if v := Judge(all)[0].Why[0]; v.Cause != "rank.lock" || !strings.Contains(v.Do, want) {
+			t.Errorf("%q: %+v", frame, v)
+		}
+	}
+}
+
 // A key of torch's store is never set where all others wait for the rank that waits for it.
 func TestAKeyThatNoRankSets(t *testing.T) {
 	judgeTwins(t, "store-key", []twin{

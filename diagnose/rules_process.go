@@ -277,6 +277,10 @@ func (v *view) lockClaim(s *seat, timed, shared bool) claim {
 			c = c.see("py-spy", "its thread "+t.Thread+" at "+line(t))
 		}
 	}
+	if main != nil && slices.ContainsFunc(main.Frames, inQueue) {
+		c.Do = "a thread or process that fills or empties that queue has ended, or was not started: look for its error in " +
+			"what the rank has printed, and let an error there reach the main thread"
+	}
 	if timed {
 		c.Sure = verdict.Possible
 		c = c.see(procPath(p, "task/*/syscall"), "a thread waits with a time limit, and may let the lock go")
@@ -286,6 +290,12 @@ func (v *view) lockClaim(s *seat, timed, shared bool) claim {
 		c = c.see(procPath(p, "task/*/syscall"), "a thread waits for what another process may let go")
 	}
 	return c
+}
+
+// inQueue reports whether a frame is in the wait of a queue, of threads or of processes.
+func inQueue(frame string) bool {
+	_, where, _ := strings.Cut(frame, " (")
+	return strings.HasPrefix(where, "queue.py:") || strings.HasPrefix(where, "multiprocessing/queues.py:")
 }
 
 // ownWait reports whether the main thread waits in code that is not torch's: that waits for its own threads, of which
