@@ -10,6 +10,13 @@ import (
 	"launch/internal/finding"
 )
 
+const (
+	dnsPort = 53
+	// fewAnswers is how often the main thread of a process may go on during a look, and count as one that a name server
+	// lets wait: glibc asks again after 5 s, and sends two questions at once.
+	fewAnswers = 4
+)
+
 // blocked returns what the kernel makes a process wait for, where its system call says so, and what to do; "": unknown.
 func blocked(p *scene.Proc) (what, do string) {
 	if p.Syscall == nil {
@@ -22,6 +29,10 @@ func blocked(p *scene.Proc) (what, do string) {
 		}
 	}
 	switch name, fd := p.Syscall.Name, p.Syscall.FD; {
+	case p.Syscall.Asks.Port() == dnsPort && p.Moved.Switches <= fewAnswers:
+		server := p.Syscall.Asks.Addr()
+		return fmt.Sprintf("it waits for an answer of the name server %s", server),
+			fmt.Sprintf("does it run, and is it reached? dig @%s localhost   # /etc/resolv.conf names the servers", server)
 	case name == "read" && fd == 0:
 		return "it waits for input", "start the command with </dev/null, or give its script an answer beforehand"
 	case name == "write" && (fd == 1 || fd == 2):
@@ -48,6 +59,9 @@ func (c claim) unattended() bool {
 // seeing adds where a rank is and what it does.
 func (v *view) seeing(c claim, s *seat) claim {
 	what, do := blocked(s.proc)
+	if what == "" {
+		what, do = v.child(s)
+	}
 	c.Blocked = what != ""
 	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
 		what = "it waits for another process that builds an extension of torch, or was killed while it did"
@@ -76,6 +90,24 @@ func (v *view) seeing(c claim, s *seat) claim {
 		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
 	}
 	return c
+}
+
+// child says that a rank waits for the end of a process that it has started, and that waits until the rank reads what
+// it writes; "": it does not, or a thread of the rank may read it.
+func (v *view) child(s *seat) (what, do string) {
+	call := s.proc.Syscall
+	if call == nil || call.Name != "wait4" && call.Name != "waitid" || len(s.proc.Stacks) != 1 {
+		return "", ""
+	}
+	for i, p := range s.node.scene.Procs {
+		if p.Parent == s.proc.PID && p.Syscall != nil && p.Syscall.ToParent && p.Moved.Switches == 0 {
+			what = fmt.Sprintf("it waits for the end of %s (pid %d), which waits until it reads what that writes",
+				command(&s.node.scene.Procs[i]), p.PID)
+			return what, "read the output of that program while it runs, as subprocess.run and communicate() do, or send it " +
+				"to a file: wait() reads nothing, and a pipe has 64 KiB"
+		}
+	}
+	return "", ""
 }
 
 // inBaton reports whether a frame is the wait for a lock file of torch.utils.cpp_extension.

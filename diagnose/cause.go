@@ -73,7 +73,7 @@ var processCauses = []Cause{
 			"again, and a path that it names gives ESTALE, EIO, ENOTCONN or ETIMEDOUT",
 		Against: "bytes are read, a file's position moves, or its main thread goes on: then the file system is slow",
 		Do:      "repair or remount the file system on that node; touch no path of it until then",
-		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, folio_wait_bit_common",
+		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, percpu_rwsem_wait (frozen)",
 	},
 	{
 		ID: "rank.memory", depth: onTheSpot, Title: "A process waits for memory",

@@ -289,6 +289,68 @@ func TestAFrozenRankWaitsForNoFileSystem(t *testing.T) {
 	}
 }
 
+// A rank that waits for a name server waits for what is outside of the job. One that gets answers goes on.
+func TestARankThatAsksANameServer(t *testing.T) {
+	const ask, answers = "it waits for an answer of the name server 10.66.0.53", ""
+	for _, tt := range []struct {
+		name     string
+		asks     string
+		switches int64
+		want     string
+	}{
+		{"no answer", "10.66.0.53:53", 0, ask}, {"it asks again", "10.66.0.53:53", 2, ask},
+		{"answers", "10.66.0.53:53", 90, answers}, {"another service", "10.66.0.53:123", 0, answers},
+	} {
+		all := readGolden(t, "testdata/scenes/prompt-later.json.gz")
+		for i := range all {
+			for j := range all[i].Procs {
+				if p := &all[i].Procs[j]; p.Env["RANK"] == "1" {
+					p.Moved.Switches, p.Wchan = tt.switches, "poll_schedule_timeout"
+					p.Syscall = &scene.Syscall{Name: "poll", Limit: 5 * time.Second, FD: 9, Socket: 77,
+						Asks: netip.MustParseAddrPort(tt.asks)}
+				}
+			}
+		}
+		a := Judge(all)[0]
+		if len(a.Why) == 0 || a.State != verdict.Open || a.Why[0].Cause != "rank.left" || a.Certain() ||
+			a.Why[0].Blocked != (tt.want != "") || !strings.HasSuffix(a.Why[0].Says, tt.want) {
+			t.Errorf("%s: %s, %+v", tt.name, a.State, a.Why)
+		}
+	}
+}
+
+// A file system that a backup has frozen answers no write. A disk that completes what others have asked for is slow.
+func TestARankThatWaitsToWrite(t *testing.T) {
+	of := func(wchan string, c scene.Syscall) func([]scene.Scene, *scene.Proc, *scene.Proc) {
+		return func(_ []scene.Scene, _, p *scene.Proc) { p.Frozen, p.Wchan, p.Syscall = false, wchan, &c }
+	}
+	at := func(name string, served bool) scene.Syscall {
+		return scene.Syscall{Name: name, Path: "/mnt/ckpt/step 5", Mount: "/mnt/ckpt", Type: "ext4", Served: served}
+	}
+	const storage = "rank.storage"
+	judgeTwins(t, "frozen-later", []twin{
+		{"its file system is frozen", of("percpu_rwsem_wait", at("openat", false)), storage, verdict.Certain},
+		{"and another one on that disk is not", of("percpu_rwsem_wait", at("write", true)), storage, verdict.Certain},
+		{"it starts a process", of("percpu_rwsem_wait", scene.Syscall{Name: "clone"}), storage, verdict.Likely},
+		{"another place in the kernel", of("rwsem_down_write_slowpath", at("rename", false)), storage, verdict.Certain},
+		{"fsync, and the disk does nothing", of("jbd2_log_wait_commit", at("fsync", false)), storage, verdict.Certain},
+		{"fsync, and the disk works", of("jbd2_log_wait_commit", at("fsync", true)), "rank.working", verdict.Likely},
+	})
+	all := readGolden(t, "testdata/scenes/frozen-later.json.gz")
+	for i := range all {
+		for j := range all[i].Procs {
+			if p := &all[i].Procs[j]; p.Env["RANK"] == "1" {
+				of("percpu_rwsem_wait", at("openat", false))(nil, nil, p)
+			}
+		}
+	}
+	v := Judge(all)[0].Why[0]
+	if !strings.Contains(v.Says, "to write to the file system of /mnt/ckpt/step 5 (ext4), which is frozen") ||
+		!strings.HasPrefix(v.Do, "fsfreeze -u /mnt/ckpt   # on node-1") {
+		t.Errorf("%+v", v)
+	}
+}
+
 // The doctor calls hung what is reported after two looks: only a person or a program outside the job can end it.
 func TestARankThatAsksSomebodyHangs(t *testing.T) {
 	for _, tt := range []struct {

@@ -103,7 +103,7 @@ func (v *view) allInInit() bool {
 func (v *view) unlessHelped() verdict.Sure {
 	for _, n := range v.nodes {
 		if n.scene != nil && slices.ContainsFunc(n.scene.Procs, func(p scene.Proc) bool { return p.Role == scene.Child }) {
-			return verdict.Likely
+			return verdict.Possible
 		}
 	}
 	return verdict.Certain

@@ -16,10 +16,18 @@ import (
 var storageWaits = []string{"request_wait_answer", "fuse_", "nfs", "rpc_", "folio_wait", "wait_on_page", "io_schedule",
 	"lookup_slow", "cl_sync_io_wait", "ptlrpc", "ceph_", "wait_on_bit", "xfs_", "jbd2_", "blkdev_", "submit_bio"}
 
-// atStorage reports whether the main thread of a rank waits for a file system; known: by the place in the kernel.
+// atStorage reports whether the main thread of a rank waits for a file system; known: by the place in the kernel, or
+// by the file of its system call.
 func atStorage(p *scene.Proc) (waits, known bool) {
-	known = slices.ContainsFunc(storageWaits, func(w string) bool { return strings.HasPrefix(p.Wchan, w) })
+	known = slices.ContainsFunc(storageWaits, func(w string) bool { return strings.HasPrefix(p.Wchan, w) }) ||
+		p.State == "D" && p.Syscall != nil && p.Syscall.Path != ""
 	return known || p.State == "D", known
+}
+
+// suspended reports whether a rank waits to change a file system that fsfreeze(8), a backup or a snapshot holds:
+// sb_start_write in the kernel. Other waits in that place are about no file.
+func suspended(p *scene.Proc) bool {
+	return p.State == "D" && p.Wchan == "percpu_rwsem_wait" && p.Syscall != nil && p.Syscall.Path != ""
 }
 
 // longWait is how long a main thread waits for one answer before that is certain to be no slow server: two looks that
@@ -40,12 +48,19 @@ func (v *view) storage(s *seat) (claim, bool) {
 		!slices.ContainsFunc(past.Acts, func(a scene.Act) bool { return a.Ago < longWait }) {
 		sure = verdict.Certain
 	}
-	return about("rank.storage", sure, s, "waits for "+storageOf(p)+" and reads nothing").
-		see(procPath(p, "wchan"), strings.TrimSpace(p.State+" "+p.Wchan)), true
+	c := about("rank.storage", sure, s, "waits for "+storageOf(p)+" and reads nothing")
+	if suspended(p) {
+		c.what = "waits to write to " + storageOf(p) + ", which is frozen (fsfreeze, a backup, a snapshot)"
+		c.Do = fmt.Sprintf("fsfreeze -u %s   # on %s; then look at what froze it", p.Syscall.Mount, s.node.name)
+	}
+	return c.see(procPath(p, "wchan"), strings.TrimSpace(p.State+" "+p.Wchan)), true
 }
 
 // storageOf names the file system that a process waits for, as far as it is known.
 func storageOf(p *scene.Proc) string {
+	if c := p.Syscall; c != nil && c.Path != "" {
+		return fmt.Sprintf("the file system of %s (%s)", c.Path, cmp.Or(c.Type, "of an unknown type"))
+	}
 	if f := suspect(p); f != nil {
 		return fmt.Sprintf("the file system of %s (%s)", f.Path, f.Type)
 	}
@@ -76,6 +91,9 @@ func (v *view) slow(s *seat) (slow bool, rate uint64) {
 		slow, rate = true, uint64(float64(p.Moved.Read)/span.Seconds())
 	}
 	past := pastOf(s)
+	if c := p.Syscall; c != nil && c.Served && !suspended(p) {
+		slow = true // as one fsync of much data
+	}
 	if past == nil {
 		return slow, rate
 	}

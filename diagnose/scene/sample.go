@@ -17,6 +17,7 @@ type moment struct {
 	children map[int][]int
 	read     map[int]int64 // rchar
 	of       map[int]*facts
+	disks    map[string]int64 // by device, as 8:1: how many reads and writes it has completed
 }
 
 // facts are what one process of the job is doing.
@@ -34,7 +35,8 @@ type facts struct {
 // sample reads the processes of the job. last asks for what is read once only. Below a rank that is a container's first
 // process are launch's own processes, too: what these do, and all below them, is no work of the job.
 func sample(ctx context.Context, job []*seen, own []int, g *gaps, mounts *mounts, last bool) *moment {
-	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, of: map[int]*facts{}}
+	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, of: map[int]*facts{},
+		disks: disks(readLine("/proc/diskstats"))}
 	pids, _ := list("/proc")
 	for _, pid := range pids {
 		if s, err := readStat(procPath(pid, "stat")); err == nil {
@@ -95,8 +97,11 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 	f.wchan = f.threads[p.pid].wchan
 	if last && p.stat.state != "Z" {
 		f.futexes = readFutexes(p.pid, f.threads)
-		if f.syscall, err = readSyscall(p.pid); err != nil {
+		if f.syscall, err = readSyscall(p.pid, f.threads[p.pid].state); err != nil {
 			g.fail(p, "the system call", err)
+		}
+		if c := f.syscall; c != nil && c.Name == "write" {
+			c.ToParent = feeds(p.pid, c.FD, p.stat.parent)
 		}
 	}
 	return f
@@ -172,6 +177,9 @@ func (out *Proc) fill(p *seen, before, after *moment) bool {
 	}
 	out.Tracer = int(field(is.status, "TracerPid"))
 	out.Wchan, out.Syscall, out.Threads, out.Files = is.wchan, is.syscall, grouped(is.threads, is.futexes), is.files
+	if c := is.syscall; c != nil && c.disk != "" {
+		c.Served = after.disks[c.disk] > before.disks[c.disk]
+	}
 	if was := before.of[p.pid]; was != nil {
 		out.Still = still(was.threads, is.threads)
 	}

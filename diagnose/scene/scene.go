@@ -152,6 +152,19 @@ type Syscall struct {
 	FD int `json:"fd"`
 	// Socket is the inode of that descriptor's socket; 0: unknown, or no socket.
 	Socket uint64 `json:"socket,omitempty"`
+	// Asks is the other end of that socket, where it is of UDP and the call waits at most a minute, as for an answer.
+	Asks netip.AddrPort `json:"asks,omitzero"`
+	// ToParent: it writes to a pipe that the process's parent may read.
+	ToParent bool `json:"toParent,omitempty"`
+	// Path is the file that it is about, where the process is in state D and it can be read; Mount and Type are the mount
+	// point and the type of its file system.
+	Path  string `json:"path,omitempty"`
+	Mount string `json:"mount,omitempty"`
+	Type  string `json:"type,omitempty"`
+	// Served: the disk of that file system has completed a read or write during the look.
+	Served bool `json:"served,omitempty"`
+
+	disk string // its device, as 8:1
 }
 
 // Thread is the threads of a process that have the same name and wait in the same place.

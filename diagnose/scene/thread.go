@@ -161,8 +161,9 @@ func wait(ms int32) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// readSyscall returns the system call of the main thread; nil: it is in none.
-func readSyscall(pid int) (*Syscall, error) {
+// readSyscall returns the system call of the main thread; nil: it is in none. Of one that does not sleep, but waits for
+// the kernel (state D), it returns the file, too.
+func readSyscall(pid int, state string) (*Syscall, error) {
 	text, err := readFile(procPath(pid, "syscall"))
 	if err != nil {
 		return nil, err
@@ -177,6 +178,12 @@ func readSyscall(pid int) (*Syscall, error) {
 	if s.FD >= 0 {
 		link, _ := os.Readlink(procPath(pid, "fd/"+strconv.Itoa(s.FD)))
 		s.Socket = inodeOf(link, "socket")
+	}
+	if s.Socket != 0 && s.Limit > 0 && s.Limit <= time.Minute {
+		s.Asks = datagrams(pid, s.Socket)
+	}
+	if state == "D" {
+		s.place(pid, args)
 	}
 	return &s, err
 }

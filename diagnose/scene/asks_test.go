@@ -1,0 +1,61 @@
+package scene
+
+import (
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+)
+
+// A resolver waits on a UDP socket that is connected to its name server.
+func TestWhomAUDPSocketAsks(t *testing.T) {
+	l, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	server := l.LocalAddr().(*net.UDPAddr).AddrPort()
+	c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(server))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for conn, want := range map[*net.UDPConn]netip.AddrPort{c: server, l: {}} {
+		f, err := conn.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		link, _ := os.Readlink(procPath(os.Getpid(), "fd/"+strconv.Itoa(int(f.Fd()))))
+		f.Close()
+		if got := datagrams(os.Getpid(), inodeOf(link, "socket")); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
+// A child that writes more than a pipe has waits until its parent reads. One that inherits its output feeds another.
+func TestWhoReadsWhatAChildWrites(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	cmd := exec.Command("sleep", "600")
+	cmd.Stderr = w
+	child := start(t, cmd)
+	if !feeds(child, 2, os.Getpid()) {
+		t.Error("this process has both ends of that pipe")
+	}
+	if feeds(child, 0, os.Getpid()) || feeds(child, 2, child) {
+		t.Error("no pipe, or its writer")
+	}
+	w.Close()
+	if !feeds(child, 2, os.Getpid()) {
+		t.Error("this process can read that pipe")
+	}
+	if r.Close(); feeds(child, 2, os.Getpid()) {
+		t.Error("this process has closed that pipe")
+	}
+}
