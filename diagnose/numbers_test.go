@@ -75,7 +75,8 @@ func TestAScriptWithNumbersOfItsOwn(t *testing.T) {
 		case i < 0 && tt.cause != "", i >= 0 && tt.cause == "":
 			t.Errorf("%s: %+v", tt.name, a.Why)
 		case i < 0:
-		case (a.State == verdict.Hung) != (tt.sure == verdict.Certain) || a.Why[i].Cause != tt.cause || a.Why[i].Sure != tt.sure ||
+		case (a.State == verdict.Hung) != (tt.sure == verdict.Certain) || a.Why[i].Cause != tt.cause ||
+			a.Why[i].Sure != tt.sure ||
 			!slices.Equal(a.Why[i].Ranks, tt.ranks) || !strings.Contains(a.Why[i].Says, tt.says):
 			t.Errorf("%s: %s %+v", tt.name, a.State, a.Why[i])
 		}
@@ -118,6 +119,40 @@ func TestAScriptWithAnAddressOfItsOwn(t *testing.T) {
 		i := slices.IndexFunc(a.Why, func(w verdict.Verdict) bool { return w.Cause == "store.elsewhere" })
 		if i < 0 || a.Why[i].Sure != tt.sure || a.State != tt.state {
 			t.Errorf("%s: %s %+v", tt.name, a.State, a.Why)
+		}
+	}
+}
+
+// A file of init_method that each node has for itself leads no rank to another. Ranks that have met are connected.
+func TestAFileThatTheNodesDoNotShare(t *testing.T) {
+	for name, tt := range map[string]struct {
+		with func(*scene.Scene)
+		sure verdict.Sure
+	}{
+		"none is connected": {func(*scene.Scene) {}, verdict.Certain},
+		"two are connected": {func(s *scene.Scene) {
+			s.Sockets = append(s.Sockets, scene.Socket{PID: 11, State: "established",
+				Remote: netip.MustParseAddrPort("10.0.0.1:40000")})
+		}, verdict.Likely},
+		"a rank works":           {func(s *scene.Scene) { s.Procs[1].Moved.CPU = time.Second }, verdict.Likely},
+		"its stack is not known": {func(s *scene.Scene) { s.Procs[1].Stacks = nil }, verdict.Likely},
+		"a rank is not seen": {func(s *scene.Scene) {
+			s.Procs[0].Env["WORLD_SIZE"], s.Procs[1].Env["WORLD_SIZE"] = "3", "3"
+		}, verdict.Likely},
+	} {
+		s := initScene(2, 2)
+		s.Stores[0].Outcome, s.Stores[0].Board, s.Sockets = scene.Refused, nil, nil
+		for i, p := range s.Procs {
+			s.Procs[i].Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{
+				"init_process_group (torch/distributed/distributed_c10d.py:1700)", "<module> (train.py:4)"}}}
+			s.Sockets = append(s.Sockets, scene.Socket{PID: p.PID, State: "listen",
+				Local: netip.AddrPortFrom(s.Addrs[0], uint16(40000+i))})
+		}
+		tt.with(&s)
+		a := Judge([]scene.Scene{s})[0]
+		if i := slices.IndexFunc(a.Why, func(w verdict.Verdict) bool { return w.Cause == "store.elsewhere" }); i < 0 ||
+			a.Why[i].Sure != tt.sure {
+			t.Errorf("%s: %s %+v", name, a.State, a.Why)
 		}
 	}
 }

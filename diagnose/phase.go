@@ -247,20 +247,24 @@ func makerOf(s *scene.Stack) (out string) {
 	return out
 }
 
+// broadcasts are functions of DistributedDataParallel that send buffers or parameters, by C++.
+var broadcasts = []string{"_distributed_broadcast_coalesced", "_sync_params_and_buffers"}
+
 // collectiveOf returns the collective that a stack is in; "": none.
 func collectiveOf(s *scene.Stack) string {
 	for _, f := range s.Frames {
 		name, where, ok := strings.Cut(f, " (")
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		if ok && strings.HasPrefix(where, "torch/") && slices.Contains(broadcasts, last) {
+			return "broadcast"
+		}
 		if !ok || !strings.Contains(where, "distributed_c10d.py") || strings.HasPrefix(name, "_") {
 			continue
 		}
 		if name == "init_process_group" || slices.Contains(makers, name) || name == "destroy_process_group" {
 			return ""
 		}
-		if i := strings.LastIndexByte(name, '.'); i >= 0 {
-			name = name[i+1:]
-		}
-		return name
+		return last
 	}
 	return ""
 }

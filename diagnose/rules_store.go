@@ -300,6 +300,10 @@ func (v *view) hostsNone(addr string, s *seat) claim {
 			!works(o.proc.Moved, o.node.scene.Span) && !callsOneOf(o, ports)
 	}
 	switch o := find(v.seats, lost); {
+	case v.strangers():
+		c.Sure = verdict.Certain
+		c = c.see("sockets", "all ranks are in init_process_group, and none has a connection to another one or to a store").
+			do(c.Do + "; a file of init_method must be one that all nodes share")
 	case o != nil:
 		if c = c.see("py-spy", o.who()+" is in init_process_group, and has no connection to rank 0"); len(ports) > 0 {
 			c.Sure = verdict.Certain
@@ -308,6 +312,19 @@ func (v *view) hostsNone(addr string, s *seat) claim {
 		c.Sure = verdict.Possible // it may find rank 0 there once it calls
 	}
 	return c
+}
+
+// strangers reports whether all ranks listen in init_process_group, and none has a connection: each may have a file of
+// its own.
+func (v *view) strangers() bool {
+	return v.world > 1 && len(v.seats) == v.world && !slices.ContainsFunc(v.seats, func(s *seat) bool {
+		m, listens := mainStack(s.proc), false
+		return m == nil || !hasFrame(m, "init_process_group") || works(s.proc.Moved, s.node.scene.Span) ||
+			slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+				listens = listens || k.PID == s.proc.PID && k.State == "listen"
+				return k.PID == s.proc.PID && k.State != "listen"
+			}) || !listens
+	})
 }
 
 // callsOneOf reports whether a process has a connection to one of some ports, or asks for one.
