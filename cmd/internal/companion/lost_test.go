@@ -49,10 +49,10 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 	}{
 		"back":    {there.Peer, noProcess, ", and answers again"},
 		"stopped": {at(frozen), noProcess, "; its machine takes connections, and launch does not answer there"},
-		"ended":   {at(closed), noProcess, "; its machine answers, and launch has ended there): a rank that exchanges data"},
-		"unknown": {0, noProcess, "was lost (seen at 10:00:00): a rank that exchanges data with it"},
+		"ended":   {at(closed), noProcess, "; its machine answers, and launch has ended there): ranks that exchange data"},
+		"unknown": {0, noProcess, "was lost (seen at 10:00:00): ranks that exchange data with it fail now, or wait"},
 		"helper":  {at(closed), os.Getpid(), ", and its ranks still send data: launch's own process there"},
-		"absent":  {silentPort(t), noProcess, "; nothing answers at its address): a rank that exchanges data"},
+		"absent":  {silentPort(t), noProcess, "; nothing answers at its address): ranks that exchange data"},
 		"slow": {silentPort(t), os.Getpid(), "the network path between this node and node rank 1, host1 (127.0.0.1), is " +
 			"slow or full, or loses packets (seen at 10:00:00): data from there arrives, and a call gets no answer in time"},
 	} {
@@ -120,7 +120,7 @@ func TestANodeThatIsLostAfterItsRankFailed(t *testing.T) {
 	}{
 		{"its connections have ended", "id", noProcess, "rank 3 on host1 ended with 1", "still open"},
 		{"one is still open", "id", os.Getpid(), "and launch there has ended, too (seen at 10:00:00); connections of this " +
-			"node's ranks to it are still open", "waits until its own"},
+			"node's ranks to it are still open", "until their own"},
 		{"a rank elsewhere failed first", "other", os.Getpid(), "was lost (seen at 10:00:00; its machine answers", "rank 3"},
 	} {
 		n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: port, ID: "id"}

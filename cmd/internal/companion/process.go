@@ -307,8 +307,8 @@ func (p *companion) late(e rendezvous.Event) {
 	}
 }
 
-// rankWaits is what the end of another node means.
-const rankWaits = ": a rank that exchanges data with it now waits until its own timeout"
+// rankWaits is what the end of another node means: a rank fails at once where its connection was closed.
+const rankWaits = ": ranks that exchange data with it fail now, or wait until their own timeout"
 
 // say prints a finding and a note between the lines of the command.
 func (p *companion) say(f finding.Finding, note string) {

@@ -2,7 +2,9 @@ package companion
 
 import (
 	"context"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -12,9 +14,9 @@ import (
 	"launch/internal/process"
 )
 
-// deadRankAfter is how long torchrun may go on after the end of a rank that failed. It ends the
-// other ranks and itself within a second, as a rule, or starts the rank again.
-const deadRankAfter = 5 * time.Second
+// How long torchrun may go on after a rank has failed: while other ranks go on, too, and without any. It ends those
+// within a second, as a rule, or starts all again; on a busy machine it takes several seconds to end.
+const deadRankAfter, lastRankAfter = 5 * time.Second, 30 * time.Second
 
 // ranks are the ranks that torchrun runs on this node.
 type ranks struct {
@@ -23,12 +25,14 @@ type ranks struct {
 	known   map[int]string // by PID: the local rank
 	wg      sync.WaitGroup
 	explain sync.Once // torchrun ends the other ranks after the first that fails
+	// deadRankAfter and lastRankAfter
+	soon, late time.Duration
 }
 
 // watchRanks reports ranks of this node that have failed while torchrun, which is the command or
 // below it, goes on.
 func (w *watcher) watchRanks(ctx context.Context) {
-	r := &ranks{watcher: w, known: map[int]string{}}
+	r := &ranks{watcher: w, known: map[int]string{}, soon: deadRankAfter, late: lastRankAfter}
 	defer r.wg.Wait()
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -88,24 +92,36 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 			w.p.explain("a rank of this node", func() { w.p.ends.settle(ctx) })
 		})
 	}
-	select {
-	case <-time.After(deadRankAfter):
-	case <-ctx.Done(): // the command has ended too
+	if !r.outlived(ctx, local) {
 		return
-	}
-	if r.watcher.p.ended.Load() { // it has, and waits for the other nodes
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, l := range r.known {
-		if l == local {
-			return // started again
-		}
 	}
 	f := finding.Warnf("rank %s of this node ended with status %d at %s, and torchrun has not ended",
 		global, status, ended.Format("15:04:05")).Do("%s", meaning(status))
 	r.watcher.p.say(f.Named("node.rank"), "")
+}
+
+// outlived reports whether torchrun goes on without a rank of this node that has failed.
+func (r *ranks) outlived(ctx context.Context, local string) bool {
+	for _, pause := range []time.Duration{r.soon, r.late - r.soon} {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done(): // the command has ended too
+			return false
+		}
+		if r.watcher.p.ended.Load() { // it has, and waits for the other nodes
+			return false
+		}
+		r.mu.Lock()
+		others := slices.Collect(maps.Values(r.known))
+		r.mu.Unlock()
+		if slices.Contains(others, local) {
+			return false // started again
+		}
+		if len(others) > 0 {
+			return true
+		}
+	}
+	return true
 }
 
 // fate waits for the end of a process, and returns its exit status if the kernel reports it.

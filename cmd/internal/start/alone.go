@@ -49,13 +49,28 @@ func (s *Start) alone() string {
 	if s.Job.Store.From.Name == job.PodHostName {
 		return text + fmt.Sprintf("do the other pods run? %s", getPods(*s.Job.Pod))
 	}
-	text += fmt.Sprintf("this node hosts the store at %s. Check that all nodes have the same %s: a line with "+
-		"$(hostname) names another host on each", strings.Join(place.Endpoints, ", "), s.Job.Store.From.Name)
-	if i, _ := s.Node.InterfaceOf(place.Serve[0].Addr()); i.Kind == "veth" && ownNetwork(s.Node) {
-		text += fmt.Sprintf(". %s may be in a network of this container alone: other machines reach it where the container "+
-			"runs with --network host", place.Serve[0].Addr())
+	text += fmt.Sprintf("this node hosts the store at %s. Check that all nodes have the same %s",
+		strings.Join(place.Endpoints, ", "), s.Job.Store.From.Name)
+	if s.Node.IsNamed(at.Host) {
+		text += ": a line with $(hostname) names another host on each"
+	}
+	if a := place.Serve[0].Addr(); ownNetwork(s.Node) && s.bridged(a) {
+		text += fmt.Sprintf(". %s is in a network of this machine's containers alone: other machines reach this one "+
+			"where the container runs with --network host", a)
 	}
 	return text
+}
+
+// bridged reports whether an address of this container is in a network that docker or podman makes by default
+// (default-address-pools of dockerd, default_subnet and default_subnet_pools in containers.conf).
+func (s *Start) bridged(a netip.Addr) bool {
+	i, _ := s.Node.InterfaceOf(a)
+	return i.Kind == "veth" && slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool {
+		return p.Addr() == a && slices.ContainsFunc([]string{"172.17.0.0/16", "172.18.0.0/15", "172.20.0.0/14",
+			"172.24.0.0/14", "172.28.0.0/14", "10.88.0.0/16"}, func(pool string) bool {
+			return p.Bits() == 16 && netip.MustParsePrefix(pool).Contains(a)
+		})
+	})
 }
 
 // misled returns a finding, if any, about the store's name where it leads to this node, which has another name and is

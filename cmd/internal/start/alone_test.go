@@ -3,6 +3,7 @@ package start
 import (
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,38 @@ func TestANodeWithoutAStoreSaysWhatTheNameMeans(t *testing.T) {
 		got := s.unhosted(refused)
 		if !strings.Contains(got, tt.want) || strings.Contains(got, " here, ") != (tt.store == "oak") {
 			t.Errorf("%s: %q, want %q", tt.store, got, tt.want)
+		}
+	}
+}
+
+// A guess is said only where a fact of this node leads to it.
+func TestWhatANodeThatIsAloneSaysOfItsStore(t *testing.T) {
+	const hostname, container = "$(hostname)", "--network host"
+	for _, tt := range []struct {
+		name, store, kind, link, addr string
+		want                          []string
+	}{
+		{"its own name", "host0", "", "physical", "10.0.0.1/24", []string{hostname}},
+		{"another name", "head", "", "physical", "10.0.0.1/24", nil},
+		{"an address", "10.0.0.1", "", "physical", "10.0.0.1/24", nil},
+		{"docker's own bridge", "172.17.0.2", "docker", "veth", "172.17.0.2/16", []string{container}},
+		{"a network of docker", "host0", "docker", "veth", "172.20.0.2/16", []string{hostname, container}},
+		{"podman's own bridge", "10.88.0.4", "podman", "veth", "10.88.0.4/16", []string{container}},
+		{"a veth with another network", "10.66.0.1", "docker", "veth", "10.66.0.1/24", nil},
+		{"a part of such a network", "172.17.0.2", "docker", "veth", "172.17.0.2/24", nil},
+		{"the machine's network", "172.17.0.2", "docker", "physical", "172.17.0.2/16", nil},
+		{"no container", "172.17.0.2", "", "veth", "172.17.0.2/16", nil},
+	} {
+		at := netip.MustParsePrefix(tt.addr)
+		s := &Start{store: &storeaddr.Place{Serve: []netip.AddrPort{netip.AddrPortFrom(at.Addr(), 29377)}}}
+		s.Job.Store.V = job.Store{Host: tt.store, Embedded: true}
+		s.Node.Hostname, s.Node.Container.Kind = "host0", tt.kind
+		s.Node.Interfaces = []fabric.Interface{{Name: "eth0", Kind: tt.link, Up: true, Addrs: []netip.Prefix{at}}}
+		got := s.alone()
+		for _, guess := range []string{hostname, container} {
+			if strings.Contains(got, guess) != slices.Contains(tt.want, guess) {
+				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+			}
 		}
 	}
 }

@@ -1,0 +1,78 @@
+package companion
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"launch/internal/finding"
+)
+
+// torchrun may take long to end after its last rank has failed; while other ranks go on, it waits for them.
+func TestATorchrunThatGoesOnWithoutARankIsNamed(t *testing.T) {
+	const fails, remains = "read line; exit 1", "sleep 60"
+	for _, tt := range []struct {
+		name  string
+		ranks []string
+		late  time.Duration
+		want  int
+	}{
+		{"another rank goes on", []string{fails, remains}, time.Hour, 1},
+		{"it has no other rank, and may be about to end", []string{fails}, time.Hour, 0},
+		{"all have failed", []string{fails, fails}, time.Hour, 0},
+		{"it has no other rank, and remains", []string{fails}, time.Second, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			said := make(chan string, 4)
+			p := &companion{launch: os.Getpid(), spec: &Spec{},
+				print: func(_ finding.From, f finding.Finding, _ string) { said <- f.ID }}
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			r := &ranks{watcher: &watcher{p: p}, known: map[int]string{}, soon: time.Second / 2, late: tt.late}
+			torchrun, begin := startRanks(t, tt.ranks)
+			for found := 0; found < len(tt.ranks); found = r.count() {
+				r.find(ctx, torchrun)
+			}
+			begin()
+			time.Sleep(3 * time.Second / 2)
+			end()
+			r.wg.Wait()
+			if len(said) != tt.want {
+				t.Errorf("it is said %d times, want %d", len(said), tt.want)
+			}
+		})
+	}
+}
+
+// count returns how many ranks are known.
+func (r *ranks) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.known)
+}
+
+// startRanks starts a process that looks like torchrun, with its ranks, and returns a func that ends their input.
+func startRanks(t *testing.T, scripts []string) (pid int, begin func()) {
+	t.Helper()
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	text := ""
+	for i, script := range scripts {
+		text += fmt.Sprintf("TORCHELASTIC_RESTART_COUNT=0 RANK=%d LOCAL_RANK=%[1]d sh -c '%s' <&3 &\n", i, script)
+	}
+	torchrun := exec.Command("sh", "-c", text+"exec sleep 60")
+	torchrun.ExtraFiles = []*os.File{in}
+	torchrun.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := torchrun.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-torchrun.Process.Pid, syscall.SIGKILL); _ = torchrun.Wait() })
+	return torchrun.Process.Pid, func() { out.Close() }
+}
