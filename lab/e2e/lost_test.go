@@ -268,24 +268,7 @@ func TestTorchrunsThatAreAllEndedByTermBlameNoOther(t *testing.T) {
 // Where launch becomes the first process of a container, its companion ends with torchrun: it says at the end of a rank
 // which one failed first.
 func TestInAContainerWhichNodeFailedFirstIsSaidInTime(t *testing.T) {
-	c := withTorch(t, 2, programs.AnyTorch(t))
-	dir := t.TempDir()
-	script, file := filepath.Join(dir, "script.py"), filepath.Join(dir, "file")
-	text := fmt.Sprintf("import os, time\nprint('begun', flush=True)\nwhile not os.path.exists(%q): time.sleep(0.05)\n"+
-		"if os.environ['RANK'] == '1': os.abort()\ntime.sleep(0.7)\nraise SystemExit(1)\n", file)
-	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	c.lab.MayLeave("launch-store-*")
-	nodes := make([]*node, 2)
-	for i := range nodes {
-		nodes[i] = c.startBare(i, append(strings.Fields("unshare --pid --fork --kill-child --mount-proc"), tools.launch,
-			"--store", c.store, "--node-rank", strconv.Itoa(i), "torchrun", "--nnodes", "2", script))
-	}
-	for _, n := range nodes {
-		n.prints("begun\n")
-	}
-	pause(t, 3*time.Second) // the companions have found the ranks
+	_, nodes, file := containersRun(t)
 	end(t, file)
 	for _, n := range nodes {
 		n.exits(1)
@@ -294,6 +277,42 @@ func TestInAContainerWhichNodeFailedFirstIsSaidInTime(t *testing.T) {
 	if strings.Contains(nodes[1].err.String(), "node.failed") {
 		t.Errorf("the first one blames another node: %s", nodes[1].err.String())
 	}
+}
+
+// A machine that was restarted resets the connections of the others, and has reported nothing.
+func TestInAContainerANodeThatVanishedIsNamed(t *testing.T) {
+	c, nodes, file := containersRun(t)
+	if err := c.lab.Hosts[1].Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	end(t, file)
+	nodes[0].exits(1)
+	nodes[0].says("(10.77.0.2): its machine answers, and launch has ended there without a report")
+}
+
+// containersRun starts two nodes, each in a container of its own. The script fails once the file is there: on node rank
+// 1 at once, by a signal.
+func containersRun(t *testing.T) (c *cluster, nodes []*node, file string) {
+	t.Helper()
+	c = withTorch(t, 2, programs.AnyTorch(t))
+	dir := t.TempDir()
+	script, file := filepath.Join(dir, "script.py"), filepath.Join(dir, "file")
+	text := fmt.Sprintf("import os, time\nprint('begun', flush=True)\nwhile not os.path.exists(%q): time.sleep(0.05)\n"+
+		"if os.environ['RANK'] == '1': os.abort()\ntime.sleep(0.7)\nraise SystemExit(1)\n", file)
+	if err := os.WriteFile(script, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c.lab.MayLeave("launch-store-*")
+	nodes = make([]*node, 2)
+	for i := range nodes {
+		nodes[i] = c.startBare(i, append(strings.Fields("unshare --pid --fork --kill-child --mount-proc"), tools.launch,
+			"--store", c.store, "--node-rank", strconv.Itoa(i), "torchrun", "--nnodes", "2", script))
+	}
+	for _, n := range nodes {
+		n.prints("begun\n")
+	}
+	pause(t, 3*time.Second) // the companions have found the ranks
+	return c, nodes, file
 }
 
 // failsOrEnds is a command that fails where the first file with its rank exists, and ends with the second.

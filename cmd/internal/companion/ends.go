@@ -66,6 +66,7 @@ type ends struct {
 	failed, crashed, left firstEnd // one that crashed has failed, too
 	ask                   func()   // begins to hear of crashes, once
 	severed               sync.Once
+	vanished              *rendezvous.Partner
 }
 
 // firstEnd is the first post to one of the rounds.
@@ -177,10 +178,14 @@ func (p *companion) endOf(text string) string {
 	if end == nil {
 		return text
 	}
-	if by := rendezvous.Ender(end.Status); by != "" && end.Rank >= 0 {
-		return fmt.Sprintf("node rank %d, %s, was ended by %s", n.Rank, n.Name, by)
+	who := fmt.Sprintf("node rank %d, %s, ", n.Rank, n.Name)
+	switch by := rendezvous.Ender(end.Status); {
+	case end.Rank < 0 || end.Status <= 128:
+		return text
+	case by != "":
+		return who + "was ended by " + by
 	}
-	return text
+	return who + fmt.Sprintf("failed: its rank %d ended with %s", end.Rank, rendezvous.StatusText(end.Status))
 }
 
 // known reports whether the first end is known.
@@ -203,10 +208,13 @@ func (e *ends) over(status int) {
 	case <-e.of(status).heard:
 	case <-time.After(lastSay):
 	}
+	if status != 0 {
+		e.missing(e.p.ctx)
+	}
 }
 
-// settle waits until the failure of a rank of this node is in order among all, and if it was the first, whether one
-// of another node has crashed.
+// settle waits until the failure of a rank of this node is in order among all, and if it was the first, whether another
+// node has vanished, or a rank of one has crashed.
 func (e *ends) settle(ctx context.Context) {
 	wait := func(f *firstEnd, limit time.Duration) {
 		select {
@@ -215,7 +223,10 @@ func (e *ends) settle(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	if wait(&e.failed, lastSay); e.failed.known() && e.failed.end.ID == e.p.world.Self.ID {
+	if wait(&e.failed, lastSay); !e.failedHere() {
+		return
+	}
+	if e.missing(ctx); e.vanished == nil {
 		e.reset(ctx)
 		wait(&e.crashed, crashSpan)
 	}
@@ -265,6 +276,11 @@ func (e *ends) blame(what string) {
 	case left != nil:
 		e.p.say(finding.Warnf("%s, before %s failed: a rank that exchanges data with it fails", left, what).
 			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
+	case e.vanished != nil:
+		e.p.say(withoutReport(*e.vanished, what), "")
+	case e.failedHere() && meaning(e.failed.end.Status) != "":
+		e.p.say(finding.Warnf("%s, first of all ranks", e.failed.end).Named("node.rank").
+			Do("%s", meaning(e.failed.end.Status)), "")
 	case e.storeEnded():
 		e.p.say(finding.Warnf("launch on the node that hosts the store (%s) had ended, before %s failed: its failure may "+
 			"follow from that", e.p.spec.Endpoints[0], what).

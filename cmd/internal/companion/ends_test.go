@@ -105,6 +105,57 @@ func TestACrashNextToAnotherFailureIsNamed(t *testing.T) {
 	}
 }
 
+// A node whose machine was restarted resets connections, and has reported nothing.
+func TestANodeThatHasVanishedIsNamed(t *testing.T) {
+	nodes := []rendezvous.Partner{{Rank: 1, Name: "host1"}, {Rank: 2, Name: "host2"}}
+	for _, tt := range []struct {
+		name     string
+		calls    map[int]presence
+		reported int
+		want     int // -1: no node
+	}{
+		{"all run", map[int]presence{1: isBack, 2: isBack}, -1, -1},
+		{"the machine of one is up", map[int]presence{1: isBack, 2: hasEnded}, -1, 2},
+		{"its command has ended after ours", map[int]presence{1: isBack, 2: hasEnded}, 2, -1},
+		{"another one has reported its end", map[int]presence{1: hasEnded, 2: hasEnded}, 1, 2},
+		{"nothing answers", map[int]presence{1: isAbsent, 2: isStopped}, -1, -1},
+	} {
+		got := vanished(nodes, func(n rendezvous.Partner) presence { return tt.calls[n.Rank] },
+			func(n rendezvous.Partner) bool { return n.Rank != tt.reported })
+		if (got != nil) != (tt.want >= 0) || got != nil && got.Rank != tt.want {
+			t.Errorf("%s: %+v, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What a node that failed first of all knows of that is said there.
+func TestTheFirstFailureOfAllIsExplained(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		status   int
+		vanished *rendezvous.Partner
+		want     string
+	}{
+		{"a failure that its own lines explain", 1, nil, ""},
+		{"a bus error", 135, nil, "rank 0 on host0 ended with 135 (bus error) at 00:00:00, first of all ranks"},
+		{"another node has vanished", 1, &rendezvous.Partner{Rank: 1, Name: "host1"}, "node rank 1, host1: its machine " +
+			"answers, and launch has ended there without a report"},
+	} {
+		said := ""
+		p := &companion{spec: &Spec{}, world: &rendezvous.World{Self: rendezvous.Member{ID: "own"}},
+			print: func(_ finding.From, f finding.Finding, _ string) { said = f.What }}
+		e := &ends{p: p, vanished: tt.vanished}
+		e.failed.heard, e.crashed.heard, e.left.heard = make(chan none), make(chan none), make(chan none)
+		e.failed.end, e.failed.at = rankEnd{Node: "host0", ID: "own", Status: tt.status}, time.Now()
+		e.failed.own.Store(int64(tt.status))
+		close(e.failed.heard)
+		e.blame("a rank of this node")
+		if !strings.Contains(said, tt.want) || tt.want == "" && said != "" {
+			t.Errorf("%s: %q, want %q", tt.name, said, tt.want)
+		}
+	}
+}
+
 // torchrun ends with 1 after a signal: which one it was, its first rank shows.
 func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 	const failed = "node rank 1, host1 (10.0.0.2), failed: its command ended with 1"
@@ -118,7 +169,8 @@ func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 		"a rank of it failed":       {&rankEnd{Rank: 2, ID: "1", Status: 1}, failed},
 		"a rank elsewhere was":      {&rankEnd{Rank: 0, ID: "0", Status: 143}, failed},
 		"its command, and no rank":  {&rankEnd{Rank: -1, ID: "1", Status: 143}, failed},
-		"killed for lack of memory": {&rankEnd{Rank: 2, ID: "1", Status: 137}, failed},
+		"killed for lack of memory": {&rankEnd{Rank: 2, ID: "1", Status: 137}, "failed: its rank 2 ended with 137 (killed)"},
+		"a bus error":               {&rankEnd{Rank: 2, ID: "1", Status: 135}, "failed: its rank 2 ended with 135 (bus error)"},
 	} {
 		p := &companion{ctx: t.Context(), spec: &Spec{}, world: &rendezvous.World{}, ends: &ends{}}
 		p.doctor = &doctor{p: p, known: []rendezvous.Partner{{Name: "host1 (10.0.0.2)", Rank: 1, ID: "1"}}}

@@ -11,7 +11,8 @@ import (
 func meaning(status int) string {
 	switch syscall.Signal(status - 128) {
 	case syscall.SIGBUS:
-		return "a bus error: a file that it had mapped is shorter than before (a library, a data file), or /dev/shm is full"
+		return "a bus error: a file that it had mapped is shorter than before (a library, a data file: was it written anew " +
+			"in its place?), or /dev/shm is full (df /dev/shm), or the disk or memory failed (dmesg -T)"
 	case syscall.SIGILL:
 		return "an illegal instruction: the program, or a library, was built for another processor (lscpu)"
 	}

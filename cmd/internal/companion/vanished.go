@@ -1,0 +1,74 @@
+package companion
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"launch/internal/finding"
+	"launch/rendezvous"
+)
+
+// vanishBudget bounds the search for a node that has vanished. In a container this process ends with torchrun, about a
+// second after the rank that failed.
+const vanishBudget = callBudget
+
+// missing looks for a node whose machine answers while launch has ended there without a report, where a rank of this
+// node failed first of all ranks: the kernel of a machine that has restarted resets the connections of that rank.
+func (e *ends) missing(ctx context.Context) {
+	w := e.p.world
+	if !e.p.spec.Torchrun || !e.failedHere() || e.asked() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, vanishBudget)
+	defer cancel()
+	near := slices.Clone(w.Partners)
+	if w.Rank != 0 && !slices.ContainsFunc(near, func(n rendezvous.Partner) bool { return n.Rank == 0 }) {
+		near = append(near, w.Master.Partner(0))
+	}
+	e.vanished = vanished(near, e.p.callLost, func(n rendezvous.Partner) bool { return e.silent(ctx, n) })
+}
+
+// failedHere reports whether the first rank of all that failed is one of this node.
+func (e *ends) failedHere() bool { return e.failed.known() && e.failed.end.ID == e.p.world.Self.ID }
+
+// vanished returns the first of some nodes whose machine answers while launch has ended there, and that has reported
+// nothing; nil: there is no such node.
+func vanished(nodes []rendezvous.Partner, call func(rendezvous.Partner) presence,
+	silent func(rendezvous.Partner) bool) *rendezvous.Partner {
+	var calls sync.WaitGroup
+	gone := make([]bool, len(nodes))
+	for i, n := range nodes {
+		calls.Go(func() { gone[i] = call(n) == hasEnded && silent(n) })
+	}
+	calls.Wait()
+	if i := slices.Index(gone, true); i >= 0 {
+		return &nodes[i]
+	}
+	return nil
+}
+
+// silent reports whether a node has reported neither the end of a rank or of its command, nor that it leaves. One that
+// ends has done so before its port is closed.
+func (e *ends) silent(ctx context.Context, n rendezvous.Partner) bool {
+	all, err := e.p.session.Everyone(ctx)
+	if err != nil || !slices.ContainsFunc(all, func(o rendezvous.Partner) bool { return o.ID == n.ID && o.Addr.IsValid() }) {
+		return false
+	}
+	for _, round := range []string{failedRound, crashedRound, leftRound} {
+		posts, err := e.p.session.Posted(ctx, round, []int{n.Rank})
+		if err != nil || posts[0] != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutReport is the finding about a node that has vanished, before something of this node failed or just after.
+func withoutReport(n rendezvous.Partner, what string) finding.Finding {
+	return finding.Warnf("node rank %d, %s: its machine answers, and launch has ended there without a report (seen at %s, "+
+		"as %s failed, whose failure may follow from that): that machine or its container was restarted, or the "+
+		"processes there were killed", n.Rank, n.Name, time.Now().Format("15:04:05"), what).Named("node.lost").
+		Do("uptime; dmesg -T   # there: since when it is up, and whether the kernel killed processes")
+}
