@@ -26,6 +26,9 @@ const (
 	crowded = 64
 	// lossy is the share of lost segments from which packets that do not arrive are lost whatever their size.
 	lossy = 0.02
+	// slowPause is before each call that is made again slowly, and slowBudget bounds all of them: a limit on new
+	// connections may allow one in a second.
+	slowPause, slowBudget = time.Second, 25 * time.Second
 	// atOnce bounds the calls of one node at a time, where it calls all others.
 	atOnce = 64
 )
@@ -100,6 +103,7 @@ func (c Caller) Make(ctx context.Context, w rendezvous.World, partners []rendezv
 		wg.Go(func() { lossOf[i](&out[i]) })
 	}
 	wg.Wait()
+	c.again(ctx, w, others, names, out)
 	c.own(out)
 	return out, names.result(), context.Cause(ctx)
 }

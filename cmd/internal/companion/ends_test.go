@@ -169,8 +169,8 @@ func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 		"a rank of it failed":       {&rankEnd{Rank: 2, ID: "1", Status: 1}, failed},
 		"a rank elsewhere was":      {&rankEnd{Rank: 0, ID: "0", Status: 143}, failed},
 		"its command, and no rank":  {&rankEnd{Rank: -1, ID: "1", Status: 143}, failed},
-		"killed for lack of memory": {&rankEnd{Rank: 2, ID: "1", Status: 137}, "failed: its rank 2 ended with 137 (killed)"},
-		"a bus error":               {&rankEnd{Rank: 2, ID: "1", Status: 135}, "failed: its rank 2 ended with 135 (bus error)"},
+		"killed for lack of memory": {&rankEnd{Rank: 2, ID: "1", Status: 137}, "its rank 2 ended with 137 (killed)"},
+		"a bus error":               {&rankEnd{Rank: 2, ID: "1", Status: 135}, "its rank 2 ended with 135 (bus error)"},
 	} {
 		p := &companion{ctx: t.Context(), spec: &Spec{}, world: &rendezvous.World{}, ends: &ends{}}
 		p.doctor = &doctor{p: p, known: []rendezvous.Partner{{Name: "host1 (10.0.0.2)", Rank: 1, ID: "1"}}}

@@ -53,7 +53,8 @@ func vanished(nodes []rendezvous.Partner, call func(rendezvous.Partner) presence
 // ends has done so before its port is closed.
 func (e *ends) silent(ctx context.Context, n rendezvous.Partner) bool {
 	all, err := e.p.session.Everyone(ctx)
-	if err != nil || !slices.ContainsFunc(all, func(o rendezvous.Partner) bool { return o.ID == n.ID && o.Addr.IsValid() }) {
+	stays := func(o rendezvous.Partner) bool { return o.ID == n.ID && o.Addr.IsValid() }
+	if err != nil || !slices.ContainsFunc(all, stays) {
 		return false
 	}
 	for _, round := range []string{failedRound, crashedRound, leftRound} {
@@ -67,8 +68,8 @@ func (e *ends) silent(ctx context.Context, n rendezvous.Partner) bool {
 
 // withoutReport is the finding about a node that has vanished, before something of this node failed or just after.
 func withoutReport(n rendezvous.Partner, what string) finding.Finding {
-	return finding.Warnf("node rank %d, %s: its machine answers, and launch has ended there without a report (seen at %s, "+
-		"as %s failed, whose failure may follow from that): that machine or its container was restarted, or the "+
+	return finding.Warnf("node rank %d, %s: its machine answers, and launch has ended there without a report (seen at "+
+		"%s, as %s failed, whose failure may follow from that): that machine or its container was restarted, or the "+
 		"processes there were killed", n.Rank, n.Name, time.Now().Format("15:04:05"), what).Named("node.lost").
 		Do("uptime; dmesg -T   # there: since when it is up, and whether the kernel killed processes")
 }
