@@ -209,8 +209,17 @@ func constants() []string {
 		"NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
 		"NCCL_IB_TC", "NCCL_IB_SL", "UCX_TLS", "FI_PROVIDER", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl",
 		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*", TorchDebug,
-		"TORCH_DIST_INIT_BARRIER", "GLOO_DEVICE_TRANSPORT",
+		"TORCH_DIST_INIT_BARRIER", "GLOO_DEVICE_TRANSPORT", lazyGloo, rankSequence,
 	}
+}
+
+// Switches by which Gloo connects ranks in another way: on one node alone, ranks end with a segmentation fault (torch
+// 2.15.0 on two ranks; of Gloo's other switches none does harm).
+const lazyGloo, rankSequence = "TORCH_GLOO_LAZY_INIT", "GLOO_ENABLE_RANK_AS_SEQUENCE_NUMBER"
+
+// glooSwitches returns them with the values that switch them on (c10d/Utils.hpp, in any case; gloo/common/utils.cc).
+func glooSwitches() map[string][]string {
+	return map[string][]string{lazyGloo: {"1", "y", "yes", "t", "true"}, rankSequence: {"1", "true"}}
 }
 
 // TorchDebug is torch's level of checks. With DETAIL a rank compares each collective with all others first.
@@ -238,6 +247,14 @@ func Constants(p Plan, decided []setting.Decided) map[string]string {
 		return slices.Contains(offByDefault(), name) && leadingInt(value, 0) == 0 ||
 			name == TorchDebug && !strings.EqualFold(value, "DETAIL") // other levels only print
 	})
+	for name, on := range glooSwitches() {
+		switch value, set := out[name]; {
+		case set && slices.Contains(on, strings.ToLower(value)):
+			out[name] = "1"
+		case set:
+			delete(out, name)
+		}
+	}
 	for _, v := range p {
 		if v.Scope == setting.Job && !v.Kept {
 			out[v.Name] = v.Value

@@ -122,6 +122,12 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 	if diff := cmp.Diff(want, Constants(plan, decided)); diff != "" {
 		t.Errorf("Constants (-want +got):\n%s", diff)
 	}
+	for value, want := range map[string]string{"1": "1", "TRUE": "1", "0": "", "false": "", "": ""} {
+		lazy := []setting.Decided{{Name: "TORCH_GLOO_LAZY_INIT", Value: value, From: "environment"}}
+		if got := Constants(nil, lazy)["TORCH_GLOO_LAZY_INIT"]; got != want {
+			t.Errorf("Gloo connects lazily with %q: %q, want %q", value, got, want)
+		}
+	}
 	deep := []setting.Decided{{Name: "TORCH_DISTRIBUTED_DEBUG", Value: "detail", From: "environment"}}
 	if got := Constants(nil, deep); got["TORCH_DISTRIBUTED_DEBUG"] != "detail" {
 		t.Errorf("torch's comparing level is no constant: %v", got)

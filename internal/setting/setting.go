@@ -104,6 +104,7 @@ func exactNames() map[string]string {
 	return map[string]string{
 		"TP_SOCKET_IFNAME": TensorPipe, "OMP_NUM_THREADS": Torch, "TORCH_DISTRIBUTED_DEBUG": Torch,
 		"TORCH_DIST_INIT_BARRIER":   Torch,
+		"TORCH_GLOO_LAZY_INIT":      Torch,
 		"TF_CONFIG":                 TensorFlow,
 		"NCCL_ASYNC_ERROR_HANDLING": Torch, "NCCL_BLOCKING_WAIT": Torch,
 		"HYDRA_IFACE": MPICH, "RDMAV_FORK_SAFE": "rdma-core", "IBV_FORK_SAFE": "rdma-core",
