@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"reflect"
 	"testing"
 
 	"launch/internal/sidechannel"
@@ -42,14 +43,14 @@ func TestACallWithoutAnAnswerIsMadeAgainSlowly(t *testing.T) {
 			}
 			return was
 		}, func(Call) bool { tries++; return tries == tt.opens })
-		if tries != tt.tries || made[1].Failed() != tt.fails || made[0] != tt.other {
+		if tries != tt.tries || made[1].Failed() != tt.fails || !reflect.DeepEqual(made[0], tt.other) {
 			t.Errorf("%s: %d tries, %+v", tt.name, tries, made)
 		}
 		want := tt.second.Flows
 		if tt.lifted {
 			want = sidechannel.Flows{Tried: want.Tried, Late: want.Late}
 		}
-		if made[1].Flows != want {
+		if !reflect.DeepEqual(made[1].Flows, want) {
 			t.Errorf("%s: what the crowd shows is %+v, want %+v", tt.name, made[1].Flows, want)
 		}
 	}
