@@ -41,6 +41,7 @@ type rankEnd struct {
 	ID     string    `json:"id"` // the node's
 	Status int       `json:"status"`
 	At     time.Time `json:"at"`
+	Unread bool      `json:"unread,omitempty"` // the command's output went to a pipe that no process read any more
 }
 
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
@@ -49,7 +50,15 @@ func (e rankEnd) String() string {
 	if e.Rank >= 0 {
 		who = fmt.Sprintf("rank %d", e.Rank)
 	}
-	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, ended(e.Status), e.At.Format("15:04:05"))
+	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, ended(e.Status), e.At.Format("15:04:05")) + e.output()
+}
+
+// output says that its node's lines are lost; "": they are not.
+func (e rankEnd) output() string {
+	if !e.Unread {
+		return ""
+	}
+	return " (the program that read its output had ended)"
 }
 
 // ended says how a process ended.
@@ -119,14 +128,16 @@ func (e *ends) post(rank, status int) {
 	if crash(status) {
 		to = append(to, &e.crashed)
 	}
+	unread := false
 	if status != 0 {
 		defer e.ask()
+		unread = e.p.unread()
 	}
 	for _, f := range to {
 		f.once.Do(func() {
 			f.own.Store(int64(status))
 			f.when.Store(time.Now().UnixNano())
-			value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now()})
+			value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now(), unread})
 			e.p.session.Say(f.round, value)
 		})
 	}
@@ -178,6 +189,7 @@ func (p *companion) endOf(text string) string {
 	if end == nil {
 		return text
 	}
+	text += end.output()
 	who := fmt.Sprintf("node rank %d, %s, ", n.Rank, n.Name)
 	switch by := rendezvous.Ender(end.Status); {
 	case end.Rank < 0 || end.Status <= 128:
@@ -185,7 +197,8 @@ func (p *companion) endOf(text string) string {
 	case by != "":
 		return who + "was ended by " + by
 	}
-	return who + fmt.Sprintf("failed: its rank %d ended with %s", end.Rank, rendezvous.StatusText(end.Status))
+	result := rendezvous.StatusText(end.Status) + end.output()
+	return who + fmt.Sprintf("failed: its rank %d ended with %s", end.Rank, result)
 }
 
 // known reports whether the first end is known.
@@ -266,9 +279,13 @@ func (e *ends) blame(what string) {
 			ended(int(e.failed.own.Load())), time.Unix(0, e.failed.when.Load()).Format("15:04:05")).
 			Named("node.failed").Do("first look at what %s printed, whose rank crashed; then at %s", first, then), "")
 	case failed != nil:
+		first := "first look at what " + failed.Node + " printed\n" + meaning(failed.Status)
+		if failed.Unread {
+			first = "first look at what read the output of " + failed.Node + ": why has it ended? A print fails there " +
+				"since then (BrokenPipeError, SIGPIPE)"
+		}
 		f := finding.Warnf("%s, before %s failed: its failure may follow from that", failed, what).
-			Named("node.failed").Do("%s", strings.TrimSpace("first look at what "+failed.Node+" printed\n"+
-			meaning(failed.Status)))
+			Named("node.failed").Do("%s", strings.TrimSpace(first))
 		if left != nil {
 			f = f.See("before that", "%s", left)
 		}

@@ -92,7 +92,8 @@ func Main(print finding.Print) child.Func {
 		}
 		handoff.OnAbort(abortNote(false), 128+int(unix.SIGABRT))
 		_ = os.WriteFile("/proc/self/comm", []byte("launch"), 0) // else ps shows "exe"
-		signal.Ignore(unix.SIGHUP, unix.SIGINT)                  // a command that these end is reported
+		// A command that these end is reported, and one whose stderr is read no more ends well, too.
+		signal.Ignore(unix.SIGHUP, unix.SIGINT, unix.SIGPIPE)
 		// The store's files are its own; the command's umask may forbid even that.
 		unix.Umask(0o077)
 		_ = unix.SetNonblock(fdSocket, true)

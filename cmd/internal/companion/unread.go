@@ -1,0 +1,39 @@
+package companion
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// unread reports whether the output of this node's command goes to a pipe that no process reads any more: what it
+// prints then fails. A command that has ended has no files; this process has its stderr.
+func (p *companion) unread() bool {
+	command := p.launch
+	if pid := p.command.Load(); pid != 0 {
+		command = int(pid)
+	}
+	for _, file := range []string{fmt.Sprintf("/proc/%d/fd/1", command), fmt.Sprintf("/proc/%d/fd/2", command),
+		"/proc/self/fd/2"} {
+		if withoutReader(file) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutReader reports whether a file is a pipe that no process has open for reading (poll(2)).
+func withoutReader(file string) bool {
+	if s, err := os.Stat(file); err != nil || s.Mode()&os.ModeNamedPipe == 0 {
+		return false
+	}
+	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err == unix.ENXIO // a named pipe (fifo(7))
+	}
+	defer unix.Close(fd)
+	of := []unix.PollFd{{Fd: int32(fd)}}
+	_, _ = unix.Poll(of, 0)
+	return of[0].Revents&unix.POLLERR != 0
+}
