@@ -118,7 +118,7 @@ func TestANodeThatStandsStillAndGoesOnEndsNoJob(t *testing.T) {
 func TestANodeThatHearsOfItsOwnLossGoesOn(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"node rank 1, host1 (127.0.0.1), was lost", "the others counted this node as lost (seen at 10:00:00): it or"},
-		{"node rank 10, host10 (127.0.0.1), was lost", "node rank 10, host10 (127.0.0.1), was lost (seen at 10:00:00): a"},
+		{"node rank 10, host10 (127.0.0.1), was lost", "node rank 10, host10 (127.0.0.1), was lost (seen at 10:00:00): r"},
 	} {
 		got := ""
 		p := &companion{ctx: t.Context(), running: t.Context(), spec: &Spec{},

@@ -214,7 +214,9 @@ func (p *companion) explain(what string, order func()) {
 	p.watcher.storage()
 	if p.ends != nil {
 		order()
-		p.ends.reset(p.ctx)
+		if p.ends.vanished == nil {
+			p.ends.reset(p.ctx)
+		}
 		p.ends.blame(what)
 	}
 }

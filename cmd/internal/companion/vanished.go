@@ -27,7 +27,11 @@ func (e *ends) missing(ctx context.Context) {
 	if w.Rank != 0 && !slices.ContainsFunc(near, func(n rendezvous.Partner) bool { return n.Rank == 0 }) {
 		near = append(near, w.Master.Partner(0))
 	}
-	e.vanished = vanished(near, e.p.callLost, func(n rendezvous.Partner) bool { return e.silent(ctx, n) })
+	call := func(n rendezvous.Partner) presence {
+		now, _ := e.p.callLost(n)
+		return now
+	}
+	e.vanished = vanished(near, call, func(n rendezvous.Partner) bool { return e.silent(ctx, n) })
 }
 
 // failedHere reports whether the first rank of all that failed is one of this node.
