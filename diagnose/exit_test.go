@@ -17,11 +17,12 @@ func TestOnlyARankThatWaitsWithoutALimitHoldsTheEndOfAJob(t *testing.T) {
 		call *scene.Syscall
 		want verdict.Sure
 	}{
-		{"waits for data", &scene.Syscall{Name: "recvfrom", FD: 7}, verdict.Certain},
+		{"waits for data", &scene.Syscall{Name: "recvfrom", FD: 7, Socket: 9}, verdict.Certain},
 		{"waits for a child", &scene.Syscall{Name: "wait4", FD: -1}, verdict.Likely},
 		{"waits for a thread", &scene.Syscall{Name: "futex", FD: -1}, verdict.Likely},
-		{"has a time limit", &scene.Syscall{Name: "poll", Limit: 30 * time.Second, FD: 7}, verdict.Likely},
-		{"has none", &scene.Syscall{Name: "poll", Limit: -1, FD: 7}, verdict.Certain},
+		{"has a time limit", &scene.Syscall{Name: "poll", Limit: 30 * time.Second, FD: 7, Socket: 9}, verdict.Likely},
+		{"has none", &scene.Syscall{Name: "poll", Limit: -1, FD: 7, Socket: 9}, verdict.Certain},
+		{"reads what a child writes", &scene.Syscall{Name: "read", FD: 7}, verdict.Likely},
 		{"sleeps", &scene.Syscall{Name: "clock_nanosleep", FD: -1}, verdict.Likely},
 		{"is not known", nil, verdict.Likely},
 	} {

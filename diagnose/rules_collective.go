@@ -342,9 +342,10 @@ func (v *view) exits() []claim {
 	return []claim{c}
 }
 
-// endless reports whether the main thread of a process waits without a time limit for what another one sends.
+// endless reports whether the main thread of a process waits without a time limit for what another one sends by a
+// socket. A pipe may be a child's, which works.
 func endless(p *scene.Proc) bool {
-	if p.Syscall == nil {
+	if p.Syscall == nil || p.Syscall.Socket == 0 {
 		return false
 	}
 	if p.Syscall.Name == "poll" {

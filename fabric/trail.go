@@ -24,14 +24,15 @@ const (
 
 // Trail is how far packets get on the way to an address that is no neighbour, as the routers on it say.
 type Trail struct {
+	To     netip.Addr
 	Router netip.Addr // the first one, by the kernel's routes; zero: the address is a neighbour, or not known
 	// Hops are the routers that said by ICMP that a packet's hop limit ended there, the first one first. The zero
 	// address: that one said nothing.
 	Hops []netip.Addr
-	// Refused is the one that said by ICMP that it has no way there, or may not forward; zero: no router said so.
+	// Refused is the one that said by ICMP that it has no way there; zero: no router said so. What a filter says of
+	// packets of UDP says nothing of others.
 	Refused netip.Addr
 	Arrived bool // the address itself answered
-	iface   string
 }
 
 // TrailTo sends packets of UDP to an address, each with another hop limit, and waits for ICMP for up to a second. It
@@ -42,7 +43,7 @@ func TrailTo(ctx context.Context, dst netip.Addr) (t Trail) {
 	if err != nil || h.local || !h.gateway.IsValid() {
 		return Trail{}
 	}
-	t.Router, t.iface = h.gateway.Unmap(), h.iface
+	t.To, t.Router = dst, h.gateway.Unmap()
 	ctx, cancel := context.WithTimeout(ctx, trailWait)
 	defer cancel()
 	said := make([]icmp, trailHops)
@@ -51,56 +52,61 @@ func TrailTo(ctx context.Context, dst netip.Addr) (t Trail) {
 		wg.Go(func() { said[i] = probe(ctx, dst, i+1) })
 	}
 	wg.Wait()
-	t.read(dst, said)
+	t.read(said)
 	return t
 }
 
 // read takes the answers to packets with hop limits from 1.
-func (t *Trail) read(dst netip.Addr, said []icmp) {
+func (t *Trail) read(said []icmp) {
 	for i, s := range said {
 		switch {
-		case s.from == dst:
+		case s.from == t.To || s.says == noPort: // a host may answer with another of its addresses
 			t.Arrived = true
 			return
-		case s.exceeded:
+		case s.says == exceeded:
 			t.Hops = append(t.Hops, make([]netip.Addr, i-len(t.Hops))...)
 			t.Hops = append(t.Hops, s.from)
-		case s.from.IsValid() && !t.Refused.IsValid():
+		case s.says == noWay && !t.Refused.IsValid():
 			t.Refused = s.from
 		}
 	}
 }
 
-// Fault returns where the packets end, in words.
-func (t Trail) Fault(to netip.Addr) Fault {
-	last := t.Router
-	if len(t.Hops) > 0 {
-		last = t.Hops[len(t.Hops)-1]
-	}
-	fix := fmt.Sprintf("traceroute -n %s   # here: how far do packets get?\n"+
-		"sysctl net.ipv4.ip_forward; ip route; nft list ruleset   # on the router %s: does it forward, in both directions?",
-		to, last)
+// Fault returns where the packets end, in words; the zero Fault: they arrive, or no router says anything. The gateways
+// of clouds never do.
+func (t Trail) Fault() Fault {
 	switch {
 	case !t.Router.IsValid() || t.Arrived:
 		return Fault{}
 	case t.Refused.IsValid():
-		return Fault{fmt.Sprintf("the router %s says that packets do not get from it to %s", t.Refused, to),
-			fmt.Sprintf("ip route get %s; nft list ruleset   # on the router %s", to, t.Refused)}
+		return Fault{fmt.Sprintf("the router %s says that packets do not get from it to %s", t.Refused, t.To),
+			fmt.Sprintf("ip route get %s; nft list ruleset   # on the router %s", t.To, t.Refused)}
 	case len(t.Hops) > 0:
+		last := t.Hops[len(t.Hops)-1]
 		return Fault{fmt.Sprintf("packets get as far as the router %s, and nothing after it answers: that machine is down "+
-			"or drops them, a router does not forward them, or the answers do not get back", last), fix}
-	case presence(t.iface, t.Router) == Here:
-		return Fault{fmt.Sprintf("the way there is by the router %s, which is up and says nothing of packets that it "+
-			"has to forward: it may not forward them", last), fix}
+			"or drops them, a router does not forward them, or the answers do not get back", last),
+			fmt.Sprintf("traceroute -n %s   # here: how far do packets get?\n"+
+				"sysctl net.ipv4.ip_forward; ip route; nft list ruleset   # on the router %s: does it forward, in both "+
+				"directions?", t.To, last)}
 	}
 	return Fault{}
 }
 
 // icmp is one message about a packet; the zero icmp: none arrived.
 type icmp struct {
-	from     netip.Addr
-	exceeded bool // the hop limit ended
+	from netip.Addr
+	says message
 }
+
+// message is what an icmp says.
+type message int
+
+const (
+	other    message = iota // nothing of the way
+	exceeded                // the hop limit ended
+	noWay                   // no route, or no machine answers for the address in its network
+	noPort                  // the packet arrived
+)
 
 // probe sends packets with a hop limit and returns the first message about one.
 func probe(ctx context.Context, dst netip.Addr, hops int) icmp {
@@ -160,17 +166,25 @@ func readError(fd, level, kind int) (icmp, bool) {
 // sizeofExtendedErr is that of struct sock_extended_err (linux/errqueue.h); the address of who said it follows.
 const sizeofExtendedErr = int(unsafe.Sizeof(unix.SockExtendedErr{}))
 
-// Origins and types of messages (linux/errqueue.h, RFC 792, RFC 4443).
-const (
-	icmpTimeExceeded   = 11
-	icmpv6TimeExceeded = 3
-)
+// meaning returns what the type and code of a message mean (RFC 792, RFC 4443).
+func meaning(origin, kind, code byte) message {
+	switch [3]byte{origin, kind, code} {
+	case [3]byte{unix.SO_EE_ORIGIN_ICMP, 11, 0}, [3]byte{unix.SO_EE_ORIGIN_ICMP6, 3, 0}:
+		return exceeded
+	case [3]byte{unix.SO_EE_ORIGIN_ICMP, 3, 0}, [3]byte{unix.SO_EE_ORIGIN_ICMP, 3, 1},
+		[3]byte{unix.SO_EE_ORIGIN_ICMP6, 1, 0}, [3]byte{unix.SO_EE_ORIGIN_ICMP6, 1, 3}:
+		return noWay
+	case [3]byte{unix.SO_EE_ORIGIN_ICMP, 3, 3}, [3]byte{unix.SO_EE_ORIGIN_ICMP6, 1, 4}:
+		return noPort
+	}
+	return other
+}
 
 func readExtended(b []byte) (m icmp, ok bool) {
 	if len(b) < sizeofExtendedErr+2 {
 		return m, false
 	}
-	origin, kind := b[4], b[5]
+	origin, kind, code := b[4], b[5], b[6]
 	at := b[sizeofExtendedErr:]
 	switch family := binary.NativeEndian.Uint16(at); {
 	case family == unix.AF_INET && len(at) >= 8:
@@ -178,7 +192,6 @@ func readExtended(b []byte) (m icmp, ok bool) {
 	case family == unix.AF_INET6 && len(at) >= 24:
 		m.from, _ = netip.AddrFromSlice(at[8:24])
 	}
-	m.exceeded = origin == unix.SO_EE_ORIGIN_ICMP && kind == icmpTimeExceeded ||
-		origin == unix.SO_EE_ORIGIN_ICMP6 && kind == icmpv6TimeExceeded
+	m.says = meaning(origin, kind, code)
 	return m, m.from.IsValid() && (origin == unix.SO_EE_ORIGIN_ICMP || origin == unix.SO_EE_ORIGIN_ICMP6)
 }

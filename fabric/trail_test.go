@@ -14,25 +14,28 @@ import (
 func TestWhereTheWayOfPacketsEnds(t *testing.T) {
 	a := netip.MustParseAddr
 	dst, near, far := a("10.3.0.9"), a("10.1.0.254"), a("10.2.0.254")
-	exceeded := func(from netip.Addr) icmp { return icmp{from, true} }
+	ends := func(from netip.Addr) icmp { return icmp{from, exceeded} }
 	for name, tt := range map[string]struct {
 		said []icmp
 		want string // "": nothing is wrong with the way
 	}{
-		"the host answers":                {[]icmp{exceeded(near), exceeded(far), {from: dst}}, ""},
+		"the host answers":                {[]icmp{ends(near), ends(far), {from: dst}}, ""},
 		"it answers, and no router does":  {[]icmp{{}, {}, {from: dst}}, ""},
-		"a router without a way":          {[]icmp{exceeded(near), {from: far}, {from: far}}, "the router 10.2.0.254 says"},
-		"nothing after the second router": {[]icmp{exceeded(near), exceeded(far), {}, {}}, "as far as the router 10.2.0.254"},
-		"the first one says nothing":      {[]icmp{{}, exceeded(far), {}}, "as far as the router 10.2.0.254"},
+		"a router without a way":          {[]icmp{ends(near), {far, noWay}, {far, noWay}}, "the router 10.2.0.254 says"},
+		"nothing after the second router": {[]icmp{ends(near), ends(far), {}, {}}, "as far as the router 10.2.0.254"},
+		"the first one says nothing":      {[]icmp{{}, ends(far), {}}, "as far as the router 10.2.0.254"},
+		"another address of the host":     {[]icmp{ends(near), ends(far), {a("10.4.0.9"), noPort}}, ""},
+		"a filter that rejects UDP":       {[]icmp{ends(near), {far, other}}, "as far as the router 10.1.0.254"},
+		"silence":                         {[]icmp{{}, {}, {}}, ""},
 		"silence, and no such neighbour":  {[]icmp{{}, {}, {}}, ""},
 	} {
-		trail := Trail{Router: near, iface: "no such interface"}
-		trail.read(dst, tt.said)
-		if got := trail.Fault(dst); !strings.Contains(got.Why, tt.want) || (tt.want == "") != (got.Why == "") {
+		trail := Trail{To: dst, Router: near}
+		trail.read(tt.said)
+		if got := trail.Fault(); !strings.Contains(got.Why, tt.want) || (tt.want == "") != (got.Why == "") {
 			t.Errorf("%s: %+v says %q, want %q", name, trail, got.Why, tt.want)
 		}
 	}
-	if got := (Trail{}).Fault(dst); got != (Fault{}) {
+	if got := (Trail{}).Fault(); got != (Fault{}) {
 		t.Errorf("a neighbour: %+v", got)
 	}
 }
@@ -50,11 +53,13 @@ func TestMessagesOfICMPAreRead(t *testing.T) {
 		want  icmp
 		ok    bool
 	}{
-		"the hop limit ended":       {message(2, 11, 0, unix.AF_INET, 0, 0, 10, 0, 0, 1), icmp{a("10.0.0.1"), true}, true},
-		"no host":                   {message(2, 3, 1, unix.AF_INET, 0, 0, 10, 0, 0, 1), icmp{a("10.0.0.1"), false}, true},
-		"the hop limit ended, IPv6": {message(3, 3, 0, unix.AF_INET6, six...), icmp{a("fd00::1"), true}, true},
-		"this machine's own":        {message(1, 0, 0, 0, 0, 0, 0, 0, 0, 0), icmp{}, false},
-		"cut":                       {[]byte{113, 0, 0, 0, 2}, icmp{}, false},
+		"the limit ended":       {message(2, 11, 0, unix.AF_INET, 0, 0, 10, 0, 0, 1), icmp{a("10.0.0.1"), exceeded}, true},
+		"no host":               {message(2, 3, 1, unix.AF_INET, 0, 0, 10, 0, 0, 1), icmp{a("10.0.0.1"), noWay}, true},
+		"the limit ended, IPv6": {message(3, 3, 0, unix.AF_INET6, six...), icmp{a("fd00::1"), exceeded}, true},
+		"a filter":              {message(2, 3, 13, unix.AF_INET, 0, 0, 10, 0, 0, 1), icmp{a("10.0.0.1"), other}, true},
+		"no port":               {message(2, 3, 3, unix.AF_INET, 0, 0, 10, 0, 0, 1), icmp{a("10.0.0.1"), noPort}, true},
+		"this machine's own":    {message(1, 0, 0, 0, 0, 0, 0, 0, 0, 0), icmp{}, false},
+		"cut":                   {[]byte{113, 0, 0, 0, 2}, icmp{}, false},
 	} {
 		if got, ok := readExtended(tt.bytes); ok != tt.ok || ok && got != tt.want {
 			t.Errorf("%s: %+v, %t", name, got, ok)

@@ -32,7 +32,7 @@ func TestARouterThatDoesNotForwardIsNamed(t *testing.T) {
 		forward string
 		want    string
 	}{
-		"it does not forward": {"0", "the way there is by the router 10.78.0.254, which is up and says nothing"},
+		"it does not forward": {"0", "or the router 10.78.0.254 on the way, which says nothing of them"},
 		"the host drops":      {"1", "packets get as far as the router 10.78.0.254"},
 	} {
 		t.Run(name, func(t *testing.T) {

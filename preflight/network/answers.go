@@ -89,8 +89,8 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	var answersOther bool
 	ended := make(chan struct{})
 	asking.Go(func() { source, answersOther = otherSource(ctx, in, all, ended) })
-	var trail fabric.Fault
-	asking.Go(func() { trail = endOfWay(ctx, in, all, ended) })
+	var trail fabric.Trail
+	asking.Go(func() { trail = trailOf(ctx, in, all, ended) })
 	tried := tries(ctx, in, all)
 	close(ended)
 	asking.Wait()
@@ -226,27 +226,40 @@ func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f findi
 // trailAfter is for how long a call may have no answer before the routers on the way are asked.
 const trailAfter = 500 * time.Millisecond
 
-// endOfWay returns where packets to the store's only address end, as routers on the way show it, if a call to it has no
-// answer for trailAfter.
-func endOfWay(ctx context.Context, in preflight.Input, all []endpoint, ended <-chan struct{}) fabric.Fault {
+// trailOf returns how far packets to the store's only address get, as routers on the way show it, if a call to it has
+// no answer for trailAfter. It ends with the calls.
+func trailOf(ctx context.Context, in preflight.Input, all []endpoint, ended <-chan struct{}) fabric.Trail {
 	select {
 	case <-ended:
-		return fabric.Fault{}
+		return fabric.Trail{}
 	case <-time.After(trailAfter):
 	}
 	if in.Trail == nil || len(all) != 1 {
-		return fabric.Fault{}
+		return fabric.Trail{}
 	}
 	at := addrsOf(ctx, in, all[0]).addrs
 	if len(at) != 1 {
-		return fabric.Fault{}
+		return fabric.Trail{}
 	}
-	return in.Trail(ctx, at[0]).Fault(at[0])
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return in.Trail(ctx, at[0])
 }
 
+// NotEven is what store.answers says of a store of which no packet arrives.
+const NotEven = "does not answer, not even with a refusal"
+
 // silentStore says what may be wrong where no packet of the store's host arrives.
-func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail fabric.Fault) finding.Finding {
+func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail fabric.Trail) finding.Finding {
 	names, there := finding.Join(all, endpoint.String), fabric.Unseen
+	way := trail.Fault()
 	if in.Neighbour != nil && len(all) == 1 {
 		for _, a := range addrsOf(ctx, in, all[0]).addrs {
 			there = max(there, in.Neighbour(a))
@@ -258,8 +271,12 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail 
 	host := "ip addr; ss -ltn; iptables -S; nft list ruleset; sysctl net.ipv4.conf.all.rp_filter   # on that machine, " +
 		"the store host"
 	switch {
-	case trail.Why != "":
-		why, fix = trail.Why, trail.Do+"\n"
+	case way.Why != "":
+		why, fix = way.Why, way.Do+"\n"
+	case trail.Router.IsValid():
+		why += fmt.Sprintf(", or the router %s on the way, which says nothing of them, does not forward them", trail.Router)
+		fix = fmt.Sprintf("ip neigh show %[1]s   # here: is the router there?\n"+
+			"sysctl net.ipv4.ip_forward; ip route; nft list ruleset   # on the router %[1]s, if it is yours\n", trail.Router)
 	case there == fabric.Here:
 		why = "a machine answers for that address (ip neigh), so it is up: a firewall or a strict rp_filter there drops " +
 			"the packets, a filter at this node's own port of the network (security group, anti-spoofing) does, or it is " +
@@ -269,13 +286,13 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail 
 		why = "no machine answers for that address (ip neigh): it is down, is not in this network (VLAN, VXLAN), or a " +
 			"strict rp_filter there drops what this node sends"
 	}
-	return finding.Warnf("%s does not answer, not even with a refusal: %s", names, why).
+	return finding.Warnf("%s %s: %s", names, NotEven, why).
 		Breaking("this node waits until its --join-timeout").Do("%s%s", fix, host)
 }
 
 // answered judges how many endpoints took a connection, and how many stayed silent.
 func answered(ctx context.Context, in preflight.Input, all []endpoint, open, silent int,
-	trail fabric.Fault) finding.Finding {
+	trail fabric.Trail) finding.Finding {
 	names := finding.Join(all, endpoint.String)
 	switch {
 	case open == len(all):

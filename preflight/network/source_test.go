@@ -69,7 +69,11 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 		trail      fabric.Trail
 	}{
 		"a router": {want: "warn the router 10.1.0.1 says that packets do not get from it to 10.0.0.1",
-			trail: fabric.Trail{Router: netip.MustParseAddr("10.9.0.1"), Refused: netip.MustParseAddr("10.1.0.1")}},
+			trail: fabric.Trail{To: netip.MustParseAddr("10.0.0.1"), Router: netip.MustParseAddr("10.9.0.1"),
+				Refused: netip.MustParseAddr("10.1.0.1")}},
+		"a silent router": {want: "warn that machine is down, its address belongs to another one, a firewall drops the " +
+			"packets, or the network loses most of them, or the router 10.9.0.1 on the way, which says nothing of them",
+			trail: fabric.Trail{Router: netip.MustParseAddr("10.9.0.1")}},
 		"a reason":        {stuck: down, odd: odd.Fault, want: "warn the reason is here: eth0 is down"},
 		"an unusual way":  {odd: odd.Fault, there: fabric.Here, want: "warn the way to it is unusual: this node sends"},
 		"a machine there": {there: fabric.Here, want: "warn so it is up: a firewall or a strict rp_filter"},

@@ -18,6 +18,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/process"
+	"launch/preflight/network"
 	"launch/rendezvous"
 )
 
@@ -63,7 +64,9 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 }
 
 // unanswered reports whether a finding is that the store was silent when this node began.
-func unanswered(f finding.Finding) bool { return f.ID == "store.answers" && f.Status == finding.Warn }
+func unanswered(f finding.Finding) bool {
+	return f.ID == "store.answers" && f.Status == finding.Warn && strings.Contains(f.What, network.NotEven)
+}
 
 // silent reports whether the store still gives no sign: it has neither refused a call nor taken one.
 func silent(err error) bool {
