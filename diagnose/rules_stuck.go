@@ -41,7 +41,7 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	}
 	if t.Loses {
 		return claims("path.loss", verdict.Certain, fmt.Sprintf("packets from %s to %s are lost, again and again: %d of %d "+
-			"new connections had no answer to their first one", n.name, where, t.Late, scene.Knocks))
+			"new connections had no answer to their first one", n.name, where, t.Late, cmp.Or(t.Knocks, scene.Knocks)))
 	}
 	elsewhere := tried && t.From.IsValid() && t.From != k.Local.Addr().Unmap()
 	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {

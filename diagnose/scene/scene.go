@@ -235,7 +235,7 @@ func (k Socket) Unanswered() bool {
 	return k.State == "syn-sent" && (k.Info == nil || k.Info.Retrans+uint32(k.Info.Backoff) >= 2)
 }
 
-// Knocks is how many connections are opened at once to see whether first packets get lost.
+// Knocks is how many connections are opened at once to see whether first packets get lost, in a job of few nodes.
 const Knocks = 12
 
 // Path is what a new connection to another node gave: of launch, to its own port there.
@@ -249,10 +249,11 @@ type Path struct {
 	Sounded bool       `json:"sounded,omitempty"` // datagrams are answered
 	Full    bool       `json:"full,omitempty"`    // a packet as long as the interface's MTU arrived there
 	Again   int        `json:"again,omitempty"`   // segments of these that had to be sent again
-	// Late is how many of a dozen connections opened at once got no answer to their first packet, and Loses whether
-	// several of them opened when that was sent again: short packets get lost, too.
-	Late  int  `json:"late,omitempty"`
-	Loses bool `json:"loses,omitempty"`
+	// Late is how many of some connections opened at once (Knocks) got no answer to their first packet, and Loses
+	// whether several of them opened when that was sent again: short packets get lost, too.
+	Knocks int  `json:"knocks,omitempty"`
+	Late   int  `json:"late,omitempty"`
+	Loses  bool `json:"loses,omitempty"`
 }
 
 // Way is what a node's own kernel shows of the way to another node, and of the way back.

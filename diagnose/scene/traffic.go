@@ -23,6 +23,9 @@ type Exchanged struct {
 	Unheard  bool   // on one of them data was sent again, and is not acknowledged
 }
 
+// Flows reports whether data arrives and is acknowledged without a delay.
+func (e Exchanged) Flows() bool { return e.Segments > 0 && e.Acked > 0 && !e.Waiting && !e.Unheard }
+
 // TrafficWith returns the traffic with the node that has some addresses.
 func TrafficWith(at []netip.Addr) Traffic {
 	out := Traffic{}

@@ -143,20 +143,7 @@ func TestANodeThatIsLostAfterItsRankFailed(t *testing.T) {
 // silentPort returns the port of a listener that takes no further connection: a call has no answer.
 func silentPort(t *testing.T) (port int) {
 	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Close(fd) })
-	at := &unix.SockaddrInet4{} // all of the loopback network
-	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port = sa.(*unix.SockaddrInet4).Port
+	_, port = deaf(t, 0)
 	for range 2 {
 		c, err := net.DialTimeout("tcp", netip.AddrPortFrom(lo, uint16(port)).String(), 100*time.Millisecond)
 		if err == nil {
@@ -164,6 +151,25 @@ func silentPort(t *testing.T) (port int) {
 		}
 	}
 	return port
+}
+
+// deaf returns a listener that never takes a connection from its queue of so many places and one, and its port.
+func deaf(t *testing.T, places int) (fd, port int) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	at := &unix.SockaddrInet4{} // all of the loopback network
+	if err := errors.Join(unix.Bind(fd, at), unix.Listen(fd, places)); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fd, sa.(*unix.SockaddrInet4).Port
 }
 
 // A device that answers for all addresses is no other machine with this node's.

@@ -152,7 +152,7 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 	keys := d.p.spec.Token.Keys(d.p.spec.Job).Client()
 	at, knocked := netip.AddrPortFrom(to, uint16(n.Peer)), make(chan sidechannel.Flows, 1)
 	go func() {
-		knocked <- sidechannel.TryFlows(ctx, at, sidechannel.Options{From: from}, scene.Knocks, knockBudget)
+		knocked <- sidechannel.TryFlows(ctx, at, sidechannel.Options{From: from}, d.p.knocks(), knockBudget)
 	}()
 	a, err := sidechannel.Probe(ctx, at, keys,
 		sidechannel.Options{From: from, IfMTU: i.MTU, Bulk: pathBulk, Hasty: true})
@@ -173,7 +173,8 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 		p.Outcome = scene.Unreachable
 	}
 	if f := <-knocked; f.Refused == 0 {
-		p.Late, p.Loses = f.Late, f.Lossy() && (f.Late < f.Tried || f.Never > 0) // one that stood still answers all late
+		// One that stood still answers all late.
+		p.Knocks, p.Late, p.Loses = f.Tried, f.Late, f.Lossy() && (f.Late < f.Tried || f.Never > 0)
 	}
 	if p.Loses {
 		p.Outcome = scene.Answered

@@ -2,13 +2,18 @@ package companion
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"launch/diagnose/scene"
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
@@ -38,6 +43,9 @@ type sight struct {
 // goesOn reports whether a node that was lost takes part in the job.
 func (s sight) goesOn() bool { return s.is == isBack || s.is == isHelper || s.badPath() }
 
+// stands reports whether launch there stands still, or has ended while its ranks go on.
+func (s sight) stands() bool { return s.is == isStopped || s.is == isHelper }
+
 // badPath reports whether the path to the node is at fault, and carries something.
 func (s sight) badPath() bool { return s.is == isSlow || s.is == isLossy }
 
@@ -57,27 +65,38 @@ const (
 	// maxSilent is how often in a row nothing answers over a path that is slow or loses packets until the node is lost:
 	// TCP sends again after longer and longer pauses.
 	maxSilent = 3
-	// minKnocks is how few connections to the node are opened at once, and allKnocks how many by all nodes together: a
-	// process that stands still takes none from the queue of its listener, which has 128 places before Linux 5.4.
+	// minKnocks is how few connections to the node are opened at once, and allKnocks how many by all nodes together
+	// where they can be so many: the queue of a listener has 128 places before Linux 5.4.
 	minKnocks, allKnocks = 3, 96
+	// unusedPort is tcpmux (RFC 1078), which no system serves today. Where one does, it answers as well.
+	unusedPort = 1
 	// maxThirds is how many further nodes are called to compare their paths.
 	maxThirds = 3
 )
 
-// presenceOf calls a node that was lost. Its ranks may go on without launch, and what looks like a process that stands
-// still may be a path that loses the answers: many connections at once show that, and what the open ones exchange.
-// was is the sight before. What arrives without an end, and acknowledges nothing, may be sent again and again over a
-// path that is dead the other way: that does not make a path slow, but one that was slow remains so.
+// presenceOf calls a node that was lost. Its ranks may go on without launch, and what looks like a node that is absent
+// may be a path that loses the answers, or a process that stands still, whose listener has a full queue: many
+// connections at once show that, the machine itself, and what the open connections exchange. Each connection that a
+// process does not take remains in that queue, also after its end. So many are opened only where one had no answer,
+// and the queue is full anyway, or had to send again, which a process that stands still does not cause.
+// was is the sight before: a node that stood still is not absent while its machine shows itself. What arrives without
+// an end, and acknowledges nothing, may be sent again and again over a path that is dead the other way: that does not
+// make a path slow, but one that was slow remains so.
 func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	ctx, cancel := context.WithCancel(p.ctx)
 	defer cancel()
 	at, began := append([]netip.Addr{n.Addr}, n.Addrs...), time.Now()
-	before, knocked := scene.TrafficWith(at), make(chan sidechannel.Flows, 1)
-	go func() { knocked <- p.knock(ctx, n) }()
+	before := scene.TrafficWith(at)
+	var more chan further
 	var now presence
 	var again int
 	for range callTries {
-		if now, again = p.callLost(n); now != isAbsent {
+		now, again = p.callLost(n)
+		if more == nil && (now == isAbsent || again > 0) {
+			more = make(chan further, 1)
+			go func() { more <- p.further(ctx, n) }()
+		}
+		if now != isAbsent {
 			break
 		}
 	}
@@ -87,12 +106,15 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	from := scene.Heard(heardWithin, p.doctor.family)
 	heard := slices.ContainsFunc(at, func(a netip.Addr) bool { return slices.Contains(from, a) })
 	if now != isBack && now != isStopped && now != isAbsent {
-		return sight{is: weigh(now, heard, sidechannel.Flows{}, scene.Exchanged{})}
+		return sight{is: weigh(now, heard, further{}, scene.Exchanged{})}
 	}
-	flows := <-knocked
+	var m further
+	if more != nil {
+		m = <-more
+	}
 	for range callTries - 1 { // some packets get lost, and it is not clear whether many do
-		if now != isBack && flows.Late > 0 && flows.Late < flows.Tried && !flows.Lossy() {
-			flows = flows.And(p.knock(ctx, n))
+		if now != isBack && m.flows.Late > 0 && m.flows.Late < m.flows.Tried && !m.flows.Lossy() {
+			m.flows = m.flows.And(p.knock(ctx, n))
 		}
 	}
 	moved := scene.TrafficWith(at).Since(before)
@@ -100,25 +122,62 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	if !was.badPath() && moved.Acked == 0 {
 		moved.Segments = 0
 	}
-	s := sight{is: weigh(now, heard, flows, moved)}
+	m.alive = m.alive || was.stands() && (moved.Flows() || !heard && fabric.Neighbour(n.Addr) == fabric.Here)
+	s := sight{is: weigh(now, heard, m, moved)}
 	if s.badPath() {
-		s.path = shows(s.is, flows, moved, time.Since(began)) + p.compare(n)
+		s.path = shows(s.is, m.flows, moved, time.Since(began))
 	}
 	return s
 }
 
+// further is what more connections show where a call had no answer, or had to send again.
+type further struct {
+	flows sidechannel.Flows // to launch's port
+	alive bool              // the kernel there answers at once: no packet waits or is lost on the way
+}
+
+// further opens more connections to a node.
+func (p *companion) further(ctx context.Context, n rendezvous.Partner) (m further) {
+	var both sync.WaitGroup
+	if p.machine != nil {
+		both.Go(func() { m.alive = p.machine(ctx, n.Addr) })
+	}
+	m.flows = p.knock(ctx, n)
+	both.Wait()
+	return m
+}
+
+// machineAnswers reports whether the kernel of a machine answers at once: it refuses calls to a port without a
+// listener, and they take no place in a queue. A call that fails for another reason, as where no machine is found, has
+// no answer.
+func machineAnswers(ctx context.Context, at netip.Addr) bool {
+	d := net.Dialer{Timeout: callBudget / callTries}
+	for range callTries {
+		c, err := d.DialContext(ctx, "tcp", netip.AddrPortFrom(at, unusedPort).String())
+		if err == nil {
+			c.Close()
+		}
+		if err == nil || errors.Is(err, unix.ECONNREFUSED) {
+			return true
+		}
+	}
+	return false
+}
+
 // weigh returns what a call to a node, connections to it opened at once, and what the open ones exchanged meanwhile
 // show together; heard: data of its ranks has just arrived. A process that stands still loses nothing: its kernel
-// answers, until the queue of its listener is full. One that goes on meanwhile answers all late.
-func weigh(now presence, heard bool, f sidechannel.Flows, e scene.Exchanged) presence {
-	open, lost := f.Tried-f.Never, e.Unheard || e.Again > 0
+// answers, until the queue of its listener is full, and at other ports then, too. One that goes on meanwhile answers
+// all late.
+func weigh(now presence, heard bool, m further, e scene.Exchanged) presence {
+	f, lost := m.flows, e.Unheard || e.Again > 0
+	open := f.Tried - f.Never
 	switch {
 	case now != hasEnded && open > 0 && f.Late > 0 && (lost || f.Lossy() && (f.Late < f.Tried || f.Never > 0)):
 		return isLossy
-	case now == isAbsent && open == 0 && (heard || e.Segments > 0), now == isStopped && heard && lost:
-		return isSlow
-	case now == isAbsent && open > 0:
+	case now == isAbsent && (open > 0 || m.alive):
 		now = isStopped
+	case now == isAbsent && (heard || e.Segments > 0), now == isStopped && heard && lost && !m.alive:
+		return isSlow
 	}
 	if heard && (now == hasEnded || now == isStopped) {
 		return isHelper
@@ -140,9 +199,17 @@ func shows(is presence, f sidechannel.Flows, e scene.Exchanged, span time.Durati
 
 // knock opens connections to a node at once.
 func (p *companion) knock(ctx context.Context, n rendezvous.Partner) sidechannel.Flows {
-	count := max(minKnocks, min(scene.Knocks, allKnocks/max(1, p.world.Size)))
-	return sidechannel.TryFlows(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), sidechannel.Options{}, count,
+	return sidechannel.TryFlows(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), sidechannel.Options{}, p.knocks(),
 		callTries*callBudget)
+}
+
+// knocks is how many connections this node opens at once.
+func (p *companion) knocks() int {
+	w := p.doctor.world.Load()
+	if w == nil {
+		return scene.Knocks
+	}
+	return max(minKnocks, min(scene.Knocks, allKnocks/max(1, w.Size)))
 }
 
 // compare says whether the paths to further nodes are sound, where that to a node is not.
@@ -207,7 +274,7 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, st
 		return finding.Warnf("%s (seen at %s), and %s", text, at, now.is).Named("node.lost")
 	}
 	f := finding.Warnf("the network path between this node and node rank %d, %s, %s (seen at %s): %s", n.Rank, n.Name,
-		now.is, at, now.path).Named("job.path").
+		now.is, at, now.path+p.compare(n)).Named("job.path").
 		Breaking("what ranks exchange over it is slow by far, or ends by their own timeout")
 	if now.is == isLossy {
 		return f.Do("ip -s link; ethtool -S IFACE   # on both nodes: errors and drops, a duplex of half\n" +
@@ -243,7 +310,7 @@ func (p *companion) untilGone(n rendezvous.Partner, now sight) sight {
 func (p *companion) untilBack(n rendezvous.Partner, now sight) (sight, string) {
 	began, pause := time.Now(), backPause
 	for p.sleep(pause) {
-		now = p.presenceOf(n, sight{})
+		now = p.presenceOf(n, now)
 		stood := time.Since(began)
 		switch {
 		case now.goesOn():

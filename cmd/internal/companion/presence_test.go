@@ -5,9 +5,13 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"launch/diagnose/scene"
 	"launch/internal/finding"
@@ -25,28 +29,35 @@ func TestAPathThatLosesPacketsIsNoNodeThatStandsStill(t *testing.T) {
 		heard bool
 		flows sidechannel.Flows
 		moved scene.Exchanged
+		alive bool
 		want  presence
 	}{
-		{"a third is lost", isStopped, false, open(7, 2), lost, isLossy},
-		{"the call had luck", isBack, false, open(7, 2), scene.Exchanged{Again: 3}, isLossy},
-		{"no call had luck", isAbsent, true, open(11, 10), lost, isLossy},
-		{"launch has no other connection", isStopped, false, open(7, 2), scene.Exchanged{}, isLossy},
-		{"a deep queue", isAbsent, false, open(12, 12), arrives, isSlow},
-		{"a deep queue, the greeting waits", isStopped, true, open(0, 0), lost, isSlow},
-		{"data of ranks", isAbsent, true, open(12, 12), scene.Exchanged{}, isSlow},
+		{"a third is lost", isStopped, false, open(7, 2), lost, false, isLossy},
+		{"the call had luck", isBack, false, open(7, 2), scene.Exchanged{Again: 3}, false, isLossy},
+		{"no call had luck", isAbsent, true, open(11, 10), lost, false, isLossy},
+		{"launch has no other connection", isStopped, false, open(7, 2), scene.Exchanged{}, false, isLossy},
+		{"a deep queue", isAbsent, false, open(12, 12), arrives, false, isSlow},
+		{"a deep queue, the greeting waits", isStopped, true, open(0, 0), lost, false, isSlow},
+		{"data of ranks", isAbsent, true, open(12, 12), scene.Exchanged{}, false, isSlow},
 
-		{"it stands still", isStopped, false, open(0, 0), scene.Exchanged{}, isStopped},
-		{"it stands still, and its window is shut", isStopped, false, open(0, 0), arrives, isStopped},
-		{"many callers fill its queue", isStopped, false, open(6, 6), arrives, isStopped},
-		{"it goes on meanwhile", isStopped, false, open(12, 0), scene.Exchanged{}, isStopped},
-		{"its queue is full", isAbsent, false, open(6, 6), scene.Exchanged{}, isStopped},
-		{"launch alone stands still", isStopped, true, open(0, 0), arrives, isHelper},
-		{"launch alone has ended", hasEnded, true, sidechannel.Flows{}, scene.Exchanged{}, isHelper},
-		{"it has ended", hasEnded, false, sidechannel.Flows{}, scene.Exchanged{}, hasEnded},
-		{"it is back", isBack, false, open(0, 0), scene.Exchanged{Again: 2}, isBack},
-		{"a dead path", isAbsent, false, open(12, 12), lost, isAbsent},
+		{"it stands still", isStopped, false, open(0, 0), scene.Exchanged{}, false, isStopped},
+		{"it stands still, and its window is shut", isStopped, false, open(0, 0), arrives, false, isStopped},
+		{"many callers fill its queue", isStopped, false, open(6, 6), arrives, false, isStopped},
+		{"it goes on meanwhile", isStopped, false, open(12, 0), scene.Exchanged{}, false, isStopped},
+		{"its queue is full", isAbsent, false, open(6, 6), scene.Exchanged{}, false, isStopped},
+		{"launch alone stands still", isStopped, true, open(0, 0), arrives, false, isHelper},
+		{"launch alone has ended", hasEnded, true, sidechannel.Flows{}, scene.Exchanged{}, false, isHelper},
+		{"it has ended", hasEnded, false, sidechannel.Flows{}, scene.Exchanged{}, false, hasEnded},
+		{"it is back", isBack, false, open(0, 0), scene.Exchanged{Again: 2}, false, isBack},
+		{"a dead path", isAbsent, false, open(12, 12), lost, false, isAbsent},
+
+		{"many callers have filled its queue", isAbsent, false, open(12, 12), arrives, true, isStopped},
+		{"launch alone stands still, and its queue is full", isAbsent, true, open(12, 12), arrives, true, isHelper},
+		{"the last place in its queue was taken meanwhile", isStopped, true, open(12, 12), scene.Exchanged{Again: 2}, true,
+			isHelper},
+		{"a third is lost, and its machine answers", isAbsent, true, open(7, 2), lost, true, isLossy},
 	} {
-		if got := weigh(tt.call, tt.heard, tt.flows, tt.moved); got != tt.want {
+		if got := weigh(tt.call, tt.heard, further{flows: tt.flows, alive: tt.alive}, tt.moved); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
@@ -129,6 +140,93 @@ func TestANodeThatHearsOfItsOwnLossGoesOn(t *testing.T) {
 		if !strings.HasPrefix(got, tt.want) || p.blamed.Load() != strings.Contains(tt.text, "host10") {
 			t.Errorf("%s: %q", tt.text, got)
 		}
+	}
+}
+
+// A process that stands still takes no connection from its queue: looks leave it places, and what a full one shows is
+// that the machine is there.
+func TestLooksDoNotFillTheQueueOfAProcessThatStandsStill(t *testing.T) {
+	const places, nodes, rounds = 40, 3, 4
+	fd, port := deaf(t, places)
+	n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: port, ID: "id"}
+	world := &rendezvous.World{Size: 8, Self: rendezvous.Member{Addr: lo}}
+	var all sync.WaitGroup
+	for range nodes {
+		all.Go(func() {
+			p := &companion{ctx: t.Context(), running: t.Context(), launch: noProcess, spec: &Spec{}, world: world,
+				machine: machineAnswers}
+			p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
+			p.doctor.world.Store(world)
+			now := sight{}
+			for i := range rounds {
+				if now = p.presenceOf(n, now); now.is != isStopped {
+					t.Errorf("look %d: %q", i, now.is)
+				}
+			}
+		})
+	}
+	all.Wait()
+	i, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if i.Unacked > nodes*rounds { // of a listener: connections that wait in its queue
+		t.Errorf("%d connections wait, after %d looks", i.Unacked, nodes*rounds)
+	}
+}
+
+// A queue that is full drops calls, as a network path without an answer does. The machine makes the difference.
+func TestAFullQueueIsNoNodeThatIsAbsent(t *testing.T) {
+	for name, tt := range map[string]struct {
+		heard, answers bool
+		was, want      presence
+	}{
+		"its machine answers":                 {false, true, notCalled, isStopped},
+		"it stood still before":               {false, true, isStopped, isStopped},
+		"its ranks go on":                     {true, true, isHelper, isHelper},
+		"its machine does not":                {false, false, notCalled, isAbsent},
+		"its machine does not any more":       {false, false, isStopped, isAbsent},
+		"data arrives, its machine is silent": {true, false, notCalled, isSlow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := rendezvous.Partner{Rank: 1, Addr: netip.MustParseAddr("127.77.77.77"), Peer: silentPort(t)}
+			p := &companion{ctx: t.Context(), launch: noProcess, spec: &Spec{}, machine: machineAnswers}
+			if !tt.answers {
+				p.machine = nil
+			}
+			if tt.heard {
+				n.Addr, p.launch = lo, os.Getpid()
+				chat(t)
+			}
+			p.doctor = &doctor{p: p}
+			if got := p.presenceOf(n, sight{is: tt.was}); got.is != tt.want {
+				t.Errorf("%q, want %q", got.is, tt.want)
+			}
+		})
+	}
+}
+
+// chat has data arrive from lo.
+func chat(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { near.Close() })
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { far.Close() })
+	if _, err := far.Write([]byte("x")); err != nil {
+		t.Fatal(err)
 	}
 }
 

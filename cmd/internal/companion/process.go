@@ -79,8 +79,9 @@ type companion struct {
 	watcher     *watcher
 	ends        *ends // nil: a single node, or one that starts again
 	doctor      *doctor
-	blamed      atomic.Bool     // a finding about another node is printed
-	running     context.Context // of the present start, from its go on
+	blamed      atomic.Bool                            // a finding about another node is printed
+	running     context.Context                        // of the present start, from its go on
+	machine     func(context.Context, netip.Addr) bool // whether the kernel there answers at once; nil: not known
 	endRun      context.CancelFunc
 }
 
@@ -130,7 +131,7 @@ func Main(print finding.Print) child.Func {
 // serve answers launch's calls over a connection; launch is its PID.
 func serve(ctx context.Context, conn io.ReadWriteCloser, print finding.Print, launch int) (*companion, error) {
 	p := &companion{print: print, launch: launch, news: make(chan news), handedOff: make(chan none),
-		leave: make(chan string, 1), broken: make(chan error, 1)}
+		leave: make(chan string, 1), broken: make(chan error, 1), machine: machineAnswers}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	server := rpc.NewServer()
 	if err := server.RegisterName(service, p); err != nil {

@@ -72,7 +72,7 @@ func (d *doctor) lossy(ctx context.Context, stuck []netip.Addr) *finding.Finding
 			continue
 		}
 		if f := d.p.knock(ctx, n); f.Lossy() && (f.Late < f.Tried || f.Never > 0) {
-			s := sight{is: isLossy, path: shows(isLossy, f, scene.Exchanged{}, 0) + d.p.compare(n)}
+			s := sight{is: isLossy, path: shows(isLossy, f, scene.Exchanged{}, 0)}
 			out := d.p.goingOn("", time.Now().Format("15:04:05"), n, s, 0)
 			return &out
 		}
