@@ -78,7 +78,8 @@ const (
 // may be a path that loses the answers, or a process that stands still, whose listener has a full queue: many
 // connections at once show that, the machine itself, and what the open connections exchange. Each connection that a
 // process does not take remains in that queue, also after its end. So many are opened only where one had no answer,
-// and the queue is full anyway, or had to send again, which a process that stands still does not cause.
+// and the queue is full anyway, or had to send again, which a process that stands still does not cause, or where the
+// path was bad before.
 // was is the sight before: a node that stood still is not absent while its machine shows itself. What arrives without
 // an end, and acknowledges nothing, may be sent again and again over a path that is dead the other way: that does not
 // make a path slow, but one that was slow remains so.
@@ -92,7 +93,7 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	var again int
 	for range callTries {
 		now, again = p.callLost(n)
-		if more == nil && (now == isAbsent || again > 0) {
+		if more == nil && (now == isAbsent || again > 0 || was.badPath()) {
 			more = make(chan further, 1)
 			go func() { more <- p.further(ctx, n) }()
 		}
@@ -341,7 +342,7 @@ func (p *companion) sleep(pause time.Duration) bool {
 	}
 }
 
-// callLost calls a node, and returns also how many segments it had to send again.
+// callLost calls a node, and returns also how many segments had to be sent again, as far as is known.
 func (p *companion) callLost(n rendezvous.Partner) (now presence, again int) {
 	ctx, cancel := context.WithTimeout(p.ctx, callBudget)
 	defer cancel()
@@ -356,6 +357,9 @@ func (p *companion) callLost(n rendezvous.Partner) (now presence, again int) {
 	case sidechannel.Refused:
 		return hasEnded, 0
 	case sidechannel.Silent:
+		if a.ID != "" { // it has greeted: what it sent then was lost or late
+			return isBack, max(1, a.Retrans)
+		}
 		return isStopped, a.Retrans
 	case sidechannel.Dropped, sidechannel.NoHost, sidechannel.NoRoute, sidechannel.Unknown:
 		return isAbsent, 0
