@@ -124,7 +124,8 @@ func TestANameThatListsTheNodesLater(t *testing.T) {
 	zero.says("the store's name has an address of this node by now")
 }
 
-// The machine of the store is lost before the start. A node that has joined hosts the next store.
+// The machine of the store is lost before the start. A node that begins later hosts the next store, and the one that
+// has joined goes there.
 func TestTheChosenHostIsLost(t *testing.T) {
 	t.Parallel()
 	p := shared(t, 4)
@@ -135,9 +136,9 @@ func TestTheChosenHostIsLost(t *testing.T) {
 	zero, one := p.start(0), p.start(1)
 	p.joined(zero, one)
 	p.lose(0)
-	one.says("is lost before the start: the nodes choose another host")
-	one.says("this node, 10.77.0.2, hosts the store, as no store answered at 10.77.0.1 for ")
-	trained(t, 2, inOrder(one, p.start(2), p.start(3))...)
+	two, three := p.start(2), p.start(3)
+	two.says("this node, 10.77.0.3, hosts the store, as no store answered at 10.77.0.1, 10.77.0.2 for ")
+	trained(t, 2, inOrder(one, two, three)...)
 }
 
 // With restarts, the launch that hosts the store is killed while the job runs. A node at another address of the name
@@ -163,6 +164,35 @@ func TestTheChosenHostIsLostWhileTheJobRuns(t *testing.T) {
 	one.prints("begun\nbegun\n")
 	end(t, file)
 	trained(t, 1, inOrder(one, two)...)
+}
+
+// The network of the store's host is cut while the job runs, for longer than any wait for a store. Standby nodes start
+// no world of their own.
+func TestStandbyNodesOfACutHostStartNoWorldOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	p := shared(t, 4)
+	file := filepath.Join(t.TempDir(), "file")
+	p.flags = append(p.flags, "--restarts", "3", "--spares", "2", "--nnodes", "2")
+	p.line = runsUntil(file)
+	for i := range 4 {
+		p.lists(i, p.addrs(0, 1, 2, 3)...)
+	}
+	zero, one := p.start(0), p.start(1)
+	zero.prints("begun\n")
+	one.prints("begun\n")
+	spares := []*node{p.start(2), p.start(3)}
+	for _, n := range spares {
+		n.says("this is a standby node")
+	}
+	p.lab.Hosts[0].Cut()
+	pause(t, 22*time.Second)
+	for _, n := range spares {
+		if n.out.String() != "" || strings.Contains(n.err.String(), "hosts the store, as") {
+			t.Errorf("%s does not wait for the cut host:\n%s%s", n.name, n.out, n.err)
+		}
+	}
+	p.lab.Hosts[0].Heal()
+	end(t, file)
 }
 
 // One node more than the job has places is a standby node, whichever of them hosts the store.

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"launch/cmd/internal/storeaddr"
@@ -19,12 +20,7 @@ var (
 	ErrYielded = errors.New("another node hosts a store of this job, too, and goes first: this node joins that one")
 	// ErrNamed: the name had no address of this node when it started.
 	ErrNamed = errors.New("the store's name has an address of this node by now, and no store answers")
-	// ErrLost: the node that was chosen has ended, or is not reached any more.
-	ErrLost = errors.New("the store of this job is lost before the start: the nodes choose another host")
 )
-
-// chooseAgain is for how long a node looks for the store that it has lost before it takes part in another choice.
-const chooseAgain = 5 * time.Second
 
 // Shared is a name of the store that may have the addresses of several nodes, which choose one of them.
 type Shared struct {
@@ -72,14 +68,17 @@ func (p *companion) dialChosen() {
 		if len(p.spec.Serve) == 0 {
 			return
 		}
-		switch at = p.spec.Serve[0].Addr(); at {
-		case netip.IPv4Unspecified():
-			at = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-		case netip.IPv6Unspecified():
-			at = netip.IPv6Loopback()
-		}
+		at = p.spec.Serve[0].Addr()
 	}
-	p.hangup.Move([]netip.Addr{at})
+	four := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	switch at {
+	case netip.IPv4Unspecified():
+		p.hangup.Move([]netip.Addr{four})
+	case netip.IPv6Unspecified(): // also where IPv6 is off: it listens by IPv4, too
+		p.hangup.Move([]netip.Addr{four, netip.IPv6Loopback()})
+	default:
+		p.hangup.Move([]netip.Addr{at})
+	}
 }
 
 // yield retires the store of this node where another one of the job wins over it, until the job has begun.
@@ -95,10 +94,11 @@ func (p *companion) yield(server *rendezvous.Server) {
 }
 
 // findAgain looks at the addresses of the store's name while there is no connection to the store. It may be retired, or
-// its node replaced: then it goes where the job's store is by now. Until the job begins it ends with a reason to choose
-// again: where there is no store any more, or where this node took no part and the name has its address by now.
+// its node replaced: then it goes where the job's store is by now. A node that took no part, and has had no connection
+// yet, has a reason to choose again where the name has its address by now.
 func (p *companion) findAgain(at rendezvous.Store) {
-	ctx, c, pause, lost := p.choosing, p.spec.Shared.Contest(at), lostPause, time.Time{}
+	ctx, c, pause := p.choosing, p.spec.Shared.Contest(at), lostPause
+	host, known := p.spec.Shared.At, false
 	for {
 		select {
 		case <-time.After(pause):
@@ -106,30 +106,26 @@ func (p *companion) findAgain(at rendezvous.Store) {
 			return
 		}
 		if len(p.hangup.Connected()) > 0 {
-			pause, lost = lostPause, time.Time{}
+			pause, known = lostPause, true
 			continue
 		}
-		if lost.IsZero() {
-			lost = time.Now()
-		}
 		pause = min(pause*5/4, lostPauseMax)
-		var r *storeaddr.Rival
-		if p.spec.Shared.At.IsValid() {
-			r = c.Look(ctx)
-		}
-		switch {
-		case r != nil:
-			p.hangup.Move([]netip.Addr{r.At})
-		case p.spec.Shared.At.IsValid():
-			if time.Since(lost) >= chooseAgain && !p.begun.Load() {
-				p.broken <- ErrLost
-				return
-			}
-		default:
-			if addrs, _ := c.Resolve(ctx); slices.ContainsFunc(addrs, c.Local) {
+		if !host.IsValid() {
+			if addrs, _ := c.Resolve(ctx); !known && slices.ContainsFunc(addrs, c.Local) {
 				p.broken <- ErrNamed
 				return
 			}
+			continue
+		}
+		r := c.Look(ctx)
+		if r == nil || len(p.hangup.Connected()) > 0 {
+			continue
+		}
+		// The store of a job that has begun may be silent for a time. Another one, of a node that does not see it, is
+		// not the job's then.
+		if !p.begun.Load() || r.Begun || errors.Is(c.Last(host), syscall.ECONNREFUSED) {
+			host = r.At
+			p.hangup.Move([]netip.Addr{host})
 		}
 	}
 }

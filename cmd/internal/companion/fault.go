@@ -40,7 +40,6 @@ var sentinels = map[string]error{
 	"terminated":  ErrTerminated,
 	"yielded":     ErrYielded,
 	"named":       ErrNamed,
-	"lost":        ErrLost,
 	"timeout":     context.DeadlineExceeded,
 }
 

@@ -97,7 +97,8 @@ func (s *Start) misled() []finding.Finding {
 // unhosted returns what to do about a store that refuses connections; "": nothing is known.
 func (s *Start) unhosted(e rendezvous.Event) string {
 	at := s.Job.Store.V
-	if s.store == nil || !at.Embedded || len(s.store.Serve) > 0 || !strings.Contains(e.Text, "connection refused") {
+	if s.store == nil || !at.Embedded || len(s.store.Serve) > 0 || s.store.At.IsValid() ||
+		!strings.Contains(e.Text, "connection refused") {
 		return ""
 	}
 	text := fmt.Sprintf("no launch listens at %s yet: the node that has this address hosts the store. Start launch there "+

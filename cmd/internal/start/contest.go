@@ -24,6 +24,9 @@ func (s *Start) shares() *companion.Shared {
 
 // pickHost finds out, where the store's name has addresses of this node and of others, which of them hosts the store.
 func (s *Start) pickHost(ctx context.Context) error {
+	if s.store.Contested && s.munged(ctx) { // each store has a secret of its own: no node can move to another one
+		s.store.Contested = false
+	}
 	if !s.store.Contested || len(s.store.Serve) == 0 || len(s.store.Others(s.Node)) == 0 {
 		return nil
 	}
@@ -70,8 +73,11 @@ func chosen(host string, c storeaddr.Choice, local func(netip.Addr) bool) string
 
 // moves returns whether an error is a reason to choose the host of the store again.
 func moves(err error) bool {
-	return errors.Is(err, companion.ErrYielded) || errors.Is(err, companion.ErrNamed) || errors.Is(err, companion.ErrLost)
+	return errors.Is(err, companion.ErrYielded) || errors.Is(err, companion.ErrNamed)
 }
+
+// moveBudget bounds the look-up of the store's name by a node that moves, also after its join timeout.
+const moveBudget = 5 * time.Second
 
 // again registers this node where the store is by now, as often as it moves; it returns any other error.
 func (s *Start) again(ctx context.Context, err error) error {
@@ -81,8 +87,12 @@ func (s *Start) again(ctx context.Context, err error) error {
 			s.comp.Leave("")
 		}
 		s.comp, s.World, s.store, s.Opt.Token = nil, nil, nil, s.secret
-		if _, err = s.find(ctx, time.Until(s.deadline)); err == nil {
+		named := errors.Is(err, companion.ErrNamed)
+		if _, err = s.find(ctx, max(time.Until(s.deadline), moveBudget)); err == nil {
 			err = s.pickHost(ctx)
+		}
+		if err == nil && named && len(s.store.Serve) == 0 && !s.store.At.IsValid() {
+			s.store.Contested = false // the address has arrived here since the start: this node waits as for any other name
 		}
 		if err == nil {
 			err = s.enter(ctx)

@@ -111,8 +111,12 @@ func (s *Start) storeLost(run *supervise.Attempt, why string) {
 		f = f.Do("%s   # a new pod %s starts all again\nof a lost machine: kubectl taint node NODE "+
 			"node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", getPods(*s.Job.Pod), at.Host)
 	case at.Embedded:
+		host := at.Host
+		if s.store.At.IsValid() {
+			host = s.store.At.String()
+		}
 		f = f.Do("start the same line on %s again: then all nodes start again\n"+
-			"a store that outlives its nodes: launch store, on a machine that stays", at.Host)
+			"a store that outlives its nodes: launch store, on a machine that stays", host)
 	}
 	s.UI.Findings(finding.Report{f}, false)
 }

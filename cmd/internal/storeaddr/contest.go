@@ -26,6 +26,8 @@ import (
 const (
 	// look is the pause between two looks of a node that waits for its turn, and of a host whose job has not begun.
 	look, relook = 300 * time.Millisecond, time.Second
+	// seldom is the pause of a host whose name has had no other node's address.
+	seldom = 3 * time.Second
 	// nextTurn is how long each address leaves the one before it to start its store: on a busy machine of two cores
 	// that took up to a second, and a look at an address that drops packets takes one, too. After manyTurns each later one
 	// waits another farTurn.
@@ -100,14 +102,17 @@ func (c *Contest) Look(ctx context.Context) *Rival {
 }
 
 // Yield looks until a store of this job wins over the one with this order that this node hosts, and retire has agreed:
-// it returns false where the job has begun here. It returns the winner; false: the store of this node stays.
+// it returns false where the job has begun here, and is asked again. Yield returns the winner; false: ctx has ended.
 func (c *Contest) Yield(ctx context.Context, order string, retire func() bool) (Rival, bool) {
-	since := map[string]time.Time{}
+	since, pause := map[string]time.Time{}, relook
 	for {
 		select {
-		case <-time.After(relook):
+		case <-time.After(pause):
 		case <-ctx.Done():
 			return Rival{}, false
+		}
+		if pause = relook; !slices.ContainsFunc(c.Known, c.other) { // a name of this host alone, as most are
+			pause = seldom
 		}
 		for _, r := range c.rivals(ctx) {
 			if r.Order == order { // this node's own store, at an address that is forwarded to it
@@ -116,8 +121,8 @@ func (c *Contest) Yield(ctx context.Context, order string, retire func() bool) (
 			if since[r.Order].IsZero() {
 				since[r.Order] = time.Now()
 			}
-			if r.Begun || r.Order < order || time.Since(since[r.Order]) >= yields {
-				return r, retire()
+			if (r.Begun || r.Order < order || time.Since(since[r.Order]) >= yields) && retire() {
+				return r, true
 			}
 		}
 	}
@@ -140,7 +145,7 @@ func (c *Contest) rivals(ctx context.Context) (found []Rival) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, a := range c.Known {
-		if a.IsLoopback() || c.Local(a) {
+		if !c.other(a) {
 			continue
 		}
 		wg.Go(func() {
@@ -161,6 +166,12 @@ func (c *Contest) rivals(ctx context.Context) (found []Rival) {
 	})
 	return found
 }
+
+// other reports whether an address may be another node's.
+func (c *Contest) other(a netip.Addr) bool { return !a.IsLoopback() && !c.Local(a) }
+
+// Last returns what the last look at an address has shown in the place of a store; nil: nothing.
+func (c *Contest) Last(at netip.Addr) error { return c.last[at] }
 
 // before returns the addresses of other nodes that precede all of this node's.
 func (c *Contest) before() (out []netip.Addr) {

@@ -272,17 +272,19 @@ func TestAHostThatNoOtherReachesYields(t *testing.T) {
 // Its own store at an address that is forwarded to this node is no rival, and a store whose job has begun stays.
 func TestAStoreStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
 		c := &Contest{
 			Resolve: func(context.Context) ([]netip.Addr, error) { return []netip.Addr{addrOf(0), addrOf(1)}, nil },
 			Local:   func(a netip.Addr) bool { return a == addrOf(1) },
 			Probe:   func(_ context.Context, at netip.Addr) (Rival, error) { return Rival{At: at, Order: "1"}, nil },
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
 		if _, yielded := c.Yield(ctx, "1", func() bool { return true }); yielded {
 			t.Error("a node has retired its store for that same store")
 		}
-		if _, yielded := c.Yield(t.Context(), "2", func() bool { return false }); yielded {
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, yielded := c.Yield(ctx, "2", func() bool { return false }); yielded {
 			t.Error("a store whose job has begun was retired")
 		}
 	})
@@ -302,4 +304,22 @@ func TestTurns(t *testing.T) {
 	if got := c.before(); !slices.Equal(got, []netip.Addr{addrOf(0)}) {
 		t.Errorf("before this node's two addresses: %v", got)
 	}
+}
+
+// A store that cannot be retired now, since it is slow, is asked again.
+func TestARetirementThatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Contest{
+			Local:   func(a netip.Addr) bool { return a == addrOf(1) },
+			Resolve: func(context.Context) ([]netip.Addr, error) { return []netip.Addr{addrOf(0), addrOf(1)}, nil },
+			Probe: func(_ context.Context, at netip.Addr) (Rival, error) {
+				return Rival{At: at, Order: "a"}, nil
+			},
+		}
+		tries := 0
+		r, yielded := c.Yield(t.Context(), "b", func() bool { tries++; return tries == 3 })
+		if !yielded || r.At != addrOf(0) || tries != 3 {
+			t.Errorf("%+v, %t after %d tries", r, yielded, tries)
+		}
+	})
 }
