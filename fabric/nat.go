@@ -21,12 +21,12 @@ import (
 // connections has it. It is the zero AddrPort where they go to the address that is called, where no NAT sees them, and
 // where this user may read no such table: that takes CAP_NET_ADMIN, or /proc/net/nf_conntrack.
 func Redirected(from netip.Addr, to netip.AddrPort) (on netip.AddrPort) {
-	on, _ = follow(from, to)
+	on, _ = follow(from, to, 0)
 	return on
 }
 
-// follow is Redirected, and returns whether the connection was refused there: then its packets arrive.
-func follow(from netip.Addr, to netip.AddrPort) (on netip.AddrPort, refused bool) {
+// follow is Redirected, and returns whether there is an answer within a time: the connection opens, or is refused.
+func follow(from netip.Addr, to netip.AddrPort, within time.Duration) (on netip.AddrPort, answered bool) {
 	if to.Port() == 0 {
 		return on, false
 	}
@@ -51,19 +51,54 @@ func follow(from netip.Addr, to netip.AddrPort) (on netip.AddrPort, refused bool
 	if on == to || !on.IsValid() {
 		return netip.AddrPort{}, false
 	}
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(eventWait/time.Millisecond))
-	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-	return on, err == nil && unix.Errno(code) == unix.ECONNREFUSED
+	return on, answers(fd, within)
 }
 
-// redirected is the Fault of Redirected for a call of which no packet is answered, or that another machine answers.
-func redirected(from netip.Addr, to netip.AddrPort, answered bool) Fault {
-	on, refused := follow(from, to)
-	if !on.IsValid() || refused && !answered {
-		return Fault{}
+// answers returns whether a call has an answer within a time: it opens, or is refused.
+func answers(fd int, within time.Duration) bool {
+	for end := time.Now().Add(within); ; {
+		left := max(0, time.Until(end))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(left/time.Millisecond))
+		switch {
+		case errors.Is(err, unix.EINTR) && left > 0: // the runtime of Go sends signals to its threads
+			continue
+		case err != nil || n == 0:
+			return false
+		}
+		code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+		return err == nil && (code == 0 || unix.Errno(code) == unix.ECONNREFUSED)
 	}
-	return Fault{fmt.Sprintf("this node's NAT (a rule of nft or iptables, as of kube-proxy) sends calls to %s on to %s",
-		to, on), fmt.Sprintf("nft list ruleset; iptables -t nat -S\nlook for the rule that has %s", on.Addr())}
+}
+
+// isAnswered returns whether a call has an answer.
+func isAnswered(from netip.Addr, to netip.AddrPort) bool {
+	fd, _, err := begin(from, to)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	return answers(fd, answerWait)
+}
+
+// redirected returns where NAT sends a call of which no packet is answered, or that another machine answers, and the
+// Fault of that. NAT is no reason where such a call is answered by now, and where the machine to which it leads is just
+// as silent to a call of its own address.
+func redirected(from netip.Addr, to netip.AddrPort, gone Gone) (on netip.AddrPort, f Fault) {
+	on, answered := follow(from, to, answerWait)
+	why := ""
+	switch {
+	case !on.IsValid() || answered && gone == All:
+		return on, f
+	case gone == Astray:
+	case Neighbour(on.Addr()) == Silent:
+		why = ", and no machine answers for that address (ARP)"
+	case isAnswered(from, on) && !isAnswered(from, to):
+		why = ", which answers only calls to its own address"
+	default:
+		return on, f
+	}
+	return on, Fault{fmt.Sprintf("this node's NAT (a rule of nft or iptables, as of kube-proxy) sends calls to %s on to "+
+		"%s%s", to, on, why), fmt.Sprintf("nft list ruleset; iptables -t nat -S\nlook for the rule that has %s", on.Addr())}
 }
 
 // begin begins a connection, and returns this node's end. Closing the socket resets it.
@@ -143,8 +178,12 @@ func tracked(own, to netip.AddrPort) ([]byte, error) {
 	return answers[0], nil
 }
 
-// eventWait bounds the wait for the kernel's report of a connection that it has just begun, and for its answer.
-const eventWait = 100 * time.Millisecond
+const (
+	// eventWait bounds the wait for the kernel's report of a connection that it has just begun.
+	eventWait = 100 * time.Millisecond
+	// answerWait bounds the wait for the answer to a call: the kernel sends the first packet again after a second.
+	answerWait = 1500 * time.Millisecond
+)
 
 // refusedAt begins a connection, and returns from where the kernel expects the answers, as it reports that itself when
 // it enters or deletes a connection.

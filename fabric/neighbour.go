@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
@@ -69,34 +70,47 @@ const (
 	Here                   // a machine does
 )
 
-// Neighbour returns whether a machine answers for an address in the network of an interface.
+// Neighbour returns whether a machine answers for an address in the network of an interface. While the kernel still asks
+// for that, it waits, for up to asks.
 func Neighbour(dst netip.Addr) Presence {
 	dst = dst.Unmap()
 	h, err := nextHop(netip.Addr{}, netip.AddrPortFrom(dst, 0))
 	if err != nil || h.gateway.IsValid() || h.local {
 		return Unseen
 	}
-	return presence(h.iface, dst)
+	return settled(h.iface, dst)
 }
 
-// presence is Neighbour for an interface's neighbour.
-func presence(iface string, of netip.Addr) Presence {
+// asks is for how long the kernel asks for a neighbour: mcast_solicit (3) times retrans_time (1 s), and a little more.
+const asks, askPause = 3200 * time.Millisecond, 50 * time.Millisecond
+
+// settled is Neighbour for an interface's neighbour.
+func settled(iface string, of netip.Addr) Presence {
+	for end := time.Now().Add(asks); ; time.Sleep(askPause) {
+		if there, asking := presence(iface, of); !asking || time.Now().After(end) {
+			return there
+		}
+	}
+}
+
+// presence returns what the kernel's table has of an interface's neighbour, and whether it still asks for that.
+func presence(iface string, of netip.Addr) (there Presence, asking bool) {
 	i, err := net.InterfaceByName(iface)
 	if err != nil {
-		return Unseen
+		return Unseen, false
 	}
 	all, _ := netlink.NeighList(i.Index, familyOf(of))
 	for _, n := range all {
 		if a, ok := netip.AddrFromSlice(n.IP); ok && a.Unmap() == of.Unmap() {
 			switch {
 			case n.State&(unix.NUD_FAILED|unix.NUD_INCOMPLETE) != 0:
-				return Silent
+				return Silent, n.State&unix.NUD_INCOMPLETE != 0
 			case n.State&(unix.NUD_REACHABLE|unix.NUD_DELAY) != 0:
-				return Here
+				return Here, false
 			}
 		}
 	}
-	return Unseen
+	return Unseen, false
 }
 
 // permanent returns the hardware address that an administrator has given for a neighbour; nil: none.

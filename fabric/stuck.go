@@ -22,7 +22,8 @@ const fewHops = 16
 // it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
 // has no link or no ARP, the node does not take packets to its own address, an entry leads to another machine
 // (Misdirected), NAT sends the packets on, the router or the host of a VXLAN does not answer, its own queue drops them,
-// or they end at a router. It is the zero Fault where nothing is wrong here.
+// or they end at a router. It is the zero Fault where nothing is wrong here. Of a call without a port, NAT is not looked
+// at.
 func Stuck(dsts []netip.AddrPort) (f Fault) {
 	for _, dst := range dsts {
 		if f = stuck(dst); f == (Fault{}) {
@@ -61,17 +62,19 @@ func blocked(c Call) Fault {
 		return Fault{}
 	}
 	if c.Gone == Astray {
-		return redirected(c.From, c.To, true)
+		_, f := redirected(c.From, c.To, Astray)
+		return f
 	}
 	if c.Gone == All {
-		for _, why := range []func() Fault{
-			func() Fault { return redirected(c.From, c.To, false) },
-			func() Fault { return h.routerless(dst) },
-			func() Fault { return misforwarded(h, dst) },
-		} {
-			if f := why(); f != (Fault{}) {
-				return f
-			}
+		if on, f := redirected(c.From, c.To, All); on.IsValid() {
+			return f // its packets take the way to another address
+		}
+		_, _ = datagram(c.From, c.To, func(int) int { return 0 }) // the kernel asks for the neighbour again
+		if f := h.routerless(dst); f != (Fault{}) {
+			return f
+		}
+		if f := misforwarded(h, dst); f != (Fault{}) {
+			return f
 		}
 	}
 	return queued(c.From, c.To, h.iface, c.Gone == Long)
@@ -102,7 +105,7 @@ func unsent(dst netip.Addr) Fault {
 
 // routerless returns that no machine answers for the router to which packets for an address go.
 func (h hop) routerless(dst netip.Addr) Fault {
-	if !h.gateway.IsValid() || presence(h.iface, h.gateway) != Silent {
+	if !h.gateway.IsValid() || settled(h.iface, h.gateway) != Silent {
 		return Fault{}
 	}
 	return Fault{fmt.Sprintf("this node sends packets for %s to the router %s on %s, and no machine answers for that "+

@@ -38,7 +38,7 @@ func (p *companion) gone(text, at string) {
 		p.sayLost(text, at, n, sight{})
 		return
 	}
-	if f := fabric.Stuck([]netip.AddrPort{netip.AddrPortFrom(n.Addr, uint16(n.Peer))}); f.Why != "" {
+	if f := fabric.Stuck([]netip.AddrPort{netip.AddrPortFrom(n.Addr, 0)}); f.Why != "" { // not by NAT: it may be well
 		p.tell(finding.Warnf("%s (seen at %s): this node has lost node rank %d, %s", f.Why, at, n.Rank, n.Name).
 			Named("node.lost").Do("%s", f.Here()))
 		return
