@@ -75,17 +75,35 @@ func LinksTo(to netip.Addr, pids func() []int) (out []Link) {
 	return out
 }
 
-// Severed returns the connections that another node has open to addresses of this one and of which this node's kernel
-// has no other end: what that end sent when it was closed has not arrived there.
+// Severed returns the connections that other nodes have open to addresses of this one and of which this node's kernel
+// has no other end: what that end sent when it was closed has not arrived there. there are all connections of these
+// nodes. Where NAT is between, each end has other addresses or ports of the same connection: one to an end at which
+// this node has an open connection that is in no list may be that, and is left out.
 func Severed(there []Link, own []netip.Addr) (out []Link) {
-	here := map[Link]bool{}
-	if dump("", func(k Socket) { here[Link{k.Remote, k.Local}] = true }) != nil {
+	listed, here, unlisted := map[Link]bool{}, map[Link]bool{}, map[netip.AddrPort]bool{}
+	for _, l := range there {
+		listed[l.unmapped()] = true
+	}
+	if dump("", func(k Socket) {
+		l := Link{k.Remote, k.Local}.unmapped()
+		here[l] = true
+		if k.State == "established" && !listed[l] {
+			unlisted[l.Remote] = true
+		}
+	}) != nil {
 		return nil
 	}
 	for _, l := range there {
-		if slices.Contains(own, l.Remote.Addr().Unmap()) && !here[l] {
+		at := l.unmapped()
+		if slices.Contains(own, at.Remote.Addr()) && !here[at] && !unlisted[at.Remote] {
 			out = append(out, l)
 		}
 	}
 	return out
+}
+
+// unmapped returns a link without IPv4 addresses in the form of IPv6, which sockets of both families have.
+func (l Link) unmapped() Link {
+	plain := func(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+	return Link{plain(l.Local), plain(l.Remote)}
 }

@@ -48,4 +48,17 @@ func TestWhatConnectionsExchange(t *testing.T) {
 	if got := Severed([]Link{link, lost, other}, lo); !slices.Equal(got, []Link{lost}) {
 		t.Errorf("severed: %v", got)
 	}
+	// Where NAT is between, the open connection here is the other end of what seems to have none.
+	elsewhere := Link{netip.MustParseAddrPort("10.0.0.9:4000"), link.Local}
+	if got := Severed([]Link{elsewhere, lost}, lo); !slices.Equal(got, []Link{lost}) {
+		t.Errorf("by a NAT: %v", got)
+	}
+	pair := Link{link.Remote, link.Local}
+	if got := Severed([]Link{pair, elsewhere}, lo); !slices.Equal(got, []Link{elsewhere}) {
+		t.Errorf("of two connections to one port, of which one is whole: %v", got)
+	}
+	mapped := Link{netip.AddrPortFrom(netip.MustParseAddr("::ffff:127.0.0.1"), link.Remote.Port()), link.Local}
+	if got := Severed([]Link{mapped}, lo); len(got) > 0 {
+		t.Errorf("of a socket for both families: %v", got)
+	}
 }

@@ -39,27 +39,36 @@ func (d *doctor) whoIsSevered(ctx context.Context) (out severed) {
 		return out
 	}
 	others := d.others(ctx)
+	others = others[:min(len(others), maxSevered)]
 	time.Sleep(severPause)
-	own := append(slices.Clone(w.Self.Addrs), w.Self.Addr)
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for _, n := range others[:min(len(others), maxSevered)] {
-		all.Go(func() {
-			found := scene.Severed(d.linksOf(ctx, n), own)
-			if len(found) > 0 { // one that was just closed is gone at the second look
-				again := d.linksOf(ctx, n)
-				found = slices.DeleteFunc(found, func(l scene.Link) bool { return !slices.Contains(again, l) })
-			}
-			if len(found) > 0 {
-				mu.Lock()
-				defer mu.Unlock()
-				out.nodes, out.links = append(out.nodes, n.Name), append(out.links, found...)
-			}
-		})
+	links := d.linksOfAll(ctx, others)
+	found := scene.Severed(slices.Concat(links...), append(slices.Clone(w.Self.Addrs), w.Self.Addr))
+	if len(found) == 0 {
+		return out
 	}
-	all.Wait()
+	for i, again := range d.linksOfAll(ctx, others) { // one that was just closed is gone at the second look
+		still := slices.DeleteFunc(links[i], func(l scene.Link) bool {
+			return !slices.Contains(found, l) || !slices.Contains(again, l)
+		})
+		if len(still) > 0 {
+			out.nodes, out.links = append(out.nodes, others[i].Name), append(out.links, still...)
+		}
+	}
 	slices.Sort(out.nodes)
 	return out
+}
+
+// linksOfAll asks each of some nodes for its open connections to this one.
+func (d *doctor) linksOfAll(ctx context.Context, all []rendezvous.Partner) [][]scene.Link {
+	ctx, cancel := context.WithTimeout(ctx, severBudget/2)
+	defer cancel()
+	links := make([][]scene.Link, len(all))
+	var asked sync.WaitGroup
+	for i, n := range all {
+		asked.Go(func() { links[i] = d.linksOf(ctx, n) })
+	}
+	asked.Wait() // a node that does not answer leaves time for a second look at the others
+	return links
 }
 
 // linksOf asks a node for its open connections to this one.
