@@ -70,8 +70,8 @@ const (
 	Here                   // a machine does
 )
 
-// Neighbour returns whether a machine answers for an address in the network of an interface. While the kernel still asks
-// for that, it waits, for up to asks.
+// Neighbour returns whether a machine answers for an address in the network of an interface. It waits while the kernel
+// still asks for that, for up to asks.
 func Neighbour(dst netip.Addr) Presence {
 	dst = dst.Unmap()
 	h, err := nextHop(netip.Addr{}, netip.AddrPortFrom(dst, 0))

@@ -21,9 +21,9 @@ const fewHops = 16
 // Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
 // it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
 // has no link or no ARP, the node does not take packets to its own address, an entry leads to another machine
-// (Misdirected), NAT sends the packets on, the router or the host of a VXLAN does not answer, its own queue drops them,
-// or they end at a router. It is the zero Fault where nothing is wrong here. Of a call without a port, NAT is not looked
-// at.
+// (Misdirected), NAT sends the packets on to no machine, the router or the host of a VXLAN does not answer, its own
+// queue drops them, or they end at a router. It is the zero Fault where nothing is wrong here. NAT is not looked at
+// where the port is 0.
 func Stuck(dsts []netip.AddrPort) (f Fault) {
 	for _, dst := range dsts {
 		if f = stuck(dst); f == (Fault{}) {
