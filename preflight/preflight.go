@@ -99,6 +99,8 @@ type Input struct {
 	Stuck func(dsts []netip.AddrPort) fabric.Fault
 	// Neighbour returns whether a machine answers for an address (fabric.Neighbour).
 	Neighbour func(dst netip.Addr) fabric.Presence
+	// Redirected returns where this node's NAT sends calls to an address (fabric.Redirected); nil: it is not asked.
+	Redirected func(to netip.AddrPort) (on netip.AddrPort)
 	// Trail returns how far packets get to an address (fabric.TrailTo); nil: none are sent.
 	Trail func(ctx context.Context, dst netip.Addr) fabric.Trail
 	// Detour returns in which unusual way this node sends packets to an address (fabric.DetourTo).

@@ -73,6 +73,10 @@ func addrsOf(ctx context.Context, in preflight.Input, e endpoint) (r resolved) {
 	return r
 }
 
+// lookHere bounds the look at this node's own tables after a store was silent: the kernel asks for a neighbour for 3 s,
+// and it sends a call's first packet again after 1 s.
+const lookHere = 4 * time.Second
+
 func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	if len(in.Serve) > 0 {
 		return finding.Skipf("this node hosts the store and starts it when it joins")
@@ -80,13 +84,13 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	if in.Dial == nil {
 		return finding.Skipf("this run opens no connection")
 	}
-	all := endpoints(in.Job.Store.V)
-	var wild finding.Finding
-	var answersAny bool
+	all, later := endpoints(in.Job.Store.V), ctx
+	ctx, cancel := context.WithTimeout(ctx, preflight.Network)
+	defer cancel()
+	var wild, source finding.Finding
+	var answersAny, answersOther bool
 	var asking sync.WaitGroup
 	asking.Go(func() { wild, answersAny = anyName(ctx, in, all) }) // the calls may take all the time
-	var source finding.Finding
-	var answersOther bool
 	ended := make(chan struct{})
 	asking.Go(func() { source, answersOther = otherSource(ctx, in, all, ended) })
 	var trail fabric.Trail
@@ -112,9 +116,9 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 			seen = append(seen, finding.Seen{Where: t.where(), What: t.err.Error()})
 		}
 	}
-	f := answered(ctx, in, all, open, silent, trail)
+	f := answered(later, in, all, open, silent, trail)
 	if open == 0 && silent > 0 {
-		if w, found := wrongHere(ctx, in, all); found {
+		if w, found := wrongHere(later, in, all); found {
 			f = w
 		}
 	}
@@ -199,10 +203,7 @@ func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f findi
 	}
 	var at []netip.AddrPort
 	for _, e := range all {
-		port, _ := strconv.ParseUint(e.port, 10, 16)
-		for _, a := range addrsOf(ctx, in, e).addrs {
-			at = append(at, netip.AddrPortFrom(a, uint16(port)))
-		}
+		at = append(at, portsOf(ctx, in, e)...)
 	}
 	waits := "this node waits until its --join-timeout"
 	if s := in.Stuck(at); s.Why != "" {
@@ -286,8 +287,31 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail 
 		why = "no machine answers for that address (ip neigh): it is down, is not in this network (VLAN, VXLAN), or a " +
 			"strict rp_filter there drops what this node sends"
 	}
-	return finding.Warnf("%s %s: %s", names, NotEven, why).
+	f := finding.Warnf("%s %s: %s", names, NotEven, why).
 		Breaking("this node waits until its --join-timeout").Do("%s%s", fix, host)
+	if on := sentOn(ctx, in, all); on.IsValid() {
+		f = f.See("this node's NAT", "sends calls to %s on to %s, which does not answer either", names, on)
+	}
+	return f
+}
+
+// sentOn returns where NAT sends calls to the store's only address; the zero AddrPort: nowhere else.
+func sentOn(ctx context.Context, in preflight.Input, all []endpoint) (on netip.AddrPort) {
+	if in.Redirected == nil || len(all) != 1 {
+		return on
+	}
+	if at := portsOf(ctx, in, all[0]); len(at) == 1 {
+		on = in.Redirected(at[0])
+	}
+	return on
+}
+
+// portsOf returns the addresses of an endpoint with its port.
+func portsOf(ctx context.Context, in preflight.Input, e endpoint) []netip.AddrPort {
+	port, _ := strconv.ParseUint(e.port, 10, 16)
+	return finding.Map(addrsOf(ctx, in, e).addrs, func(a netip.Addr) netip.AddrPort {
+		return netip.AddrPortFrom(a, uint16(port))
+	})
 }
 
 // answered judges how many endpoints took a connection, and how many stayed silent.

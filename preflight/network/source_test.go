@@ -2,8 +2,10 @@ package network
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -65,6 +67,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stuck, odd fabric.Fault
 		there      fabric.Presence
+		on         string // where NAT sends the calls
 		want       string
 		trail      fabric.Trail
 	}{
@@ -79,6 +82,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 		"a machine there": {there: fabric.Here, want: "warn so it is up: a firewall or a strict rp_filter"},
 		"no machine":      {there: fabric.Silent, want: "warn no machine answers for that address"},
 		"not known":       {want: "warn that machine is down, its address belongs"},
+		"NAT":             {on: "10.0.2.2:29377", want: "warn that machine is down, its address belongs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -92,7 +96,15 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 				in.Detour = func(netip.AddrPort) fabric.Detour { return fabric.Detour{Fault: tt.odd} }
 				in.Neighbour = func(netip.Addr) fabric.Presence { return tt.there }
 				in.Trail = func(context.Context, netip.Addr) fabric.Trail { return tt.trail }
-				checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", in), tt.want)
+				in.Redirected = func(netip.AddrPort) (on netip.AddrPort) {
+					on, _ = netip.ParseAddrPort(tt.on)
+					return on
+				}
+				got := checktest.Verdict(t, Checks(), "store.answers", in)
+				checktest.Wants(t, got, tt.want)
+				if seen := fmt.Sprint(got.Seen); strings.Contains(seen, "NAT") != (tt.on != "") || !strings.Contains(seen, tt.on) {
+					t.Errorf("seen: %s", seen)
+				}
 			})
 		})
 	}

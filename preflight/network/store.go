@@ -28,7 +28,7 @@ func storeChecks() []preflight.Check {
 			"program.",
 		Unless: noStore, Run: preflight.One(storePort),
 	}, {
-		ID: "store.answers", Needs: []string{"store.resolves"}, Limit: preflight.Network,
+		ID: "store.answers", Needs: []string{"store.resolves"}, Limit: preflight.Network + lookHere,
 		Title: "the store accepts connections from this node",
 		Doc: "A firewall, a wrong port and a store that was never started look the same to a job: it waits. An embedded " +
 			"store may start later, so its absence is never a failure.",
