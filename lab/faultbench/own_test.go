@@ -1,6 +1,7 @@
 package faultbench
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ func ownFaults() []fault {
 	return []fault{{
 		group: "own", name: "a shaper drops long packets on one node", ci: true, sizes: []int{2, 3},
 		inject: func(tr *trial) { tr.sick.shaped("burst", "1200", "limit", "1000000") },
-		want:   []string{"note the reason is here: this node's own queue (tbf)", "69 this node's own queue (tbf)",
+		want: []string{"note the reason is here: this node's own queue (tbf)", "69 this node's own queue (tbf)",
 			"fail peer.large this node's own queue (tbf)"},
 	}, {
 		group: "own", name: "NAT of one node sends the port of the job's own store elsewhere", ci: true,
@@ -53,6 +54,55 @@ func (h *host) split(to, router *host, other string) {
 		"dev", "eth0")
 }
 
+// relayed sends all calls of a host to a relay there, as a service mesh does: its own calls have a mark.
+func (h *host) relayed(tr *trial) {
+	const script = `import socket, struct, threading, time
+s = socket.create_server(('127.0.0.1', 15001))
+def copy(a, b):
+    try:
+        while d := a.recv(65536): b.sendall(d)
+        b.shutdown(socket.SHUT_WR)
+    except OSError: a.close(); b.close()
+def serve(a):
+    _, port, ip = struct.unpack('!HH4s8x', a.getsockopt(socket.SOL_IP, 80, 16))
+    for _ in range(100): # it has taken the call already
+        b = socket.socket(); b.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 7)
+        try: b.connect((socket.inet_ntoa(ip), port)); break
+        except OSError: b.close(); time.sleep(0.1)
+    else: a.close(); return
+    threading.Thread(target=copy, args=(b, a), daemon=True).start(); copy(a, b)
+while True: threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()`
+	ctx, cancel := context.WithCancel(tr.t.Context())
+	relay := h.Command(ctx, "python3", "-c", script)
+	if err := relay.Start(); err != nil {
+		tr.t.Fatal(err)
+	}
+	tr.t.Cleanup(func() {
+		cancel()
+		_ = relay.Wait()
+	})
+	h.sendsOn("meta mark != 7 oifname eth0 meta l4proto tcp redirect to :15001")
+}
+
+// NAT that leads to the store's host, which drops the packets, is no reason.
+func TestNATIsNotBlamedForAFirewall(t *testing.T) {
+	t.Parallel()
+	tr := newTrial(t, 2)
+	tr.sick.Run("", "ip", "route", "add", "10.96.0.0/16", "dev", "eth0")
+	tr.sick.sendsOn("ip daddr 10.96.0.10 dnat to " + tr.hosts[0].Addr)
+	tr.sick.flags = append(tr.sick.flags, "--store", "10.96.0.10")
+	tr.hosts[0].Filter("input", "ip saddr "+tr.sick.Addr+" ip protocol tcp drop")
+	tr.run()
+	for _, l := range tr.sick.Lines() {
+		if strings.Contains(fmt.Sprint(l.Said.Text, l.Said.What), "the reason is") {
+			t.Errorf("%s\n%s", l.Said.What, tr.printed())
+		}
+	}
+	if tr.sick.Status != 69 { // the store is unreachable
+		t.Errorf("it ended with %d\n%s", tr.sick.Status, tr.printed())
+	}
+}
+
 // Tables of the same kinds that work give no line.
 func TestOwnTablesThatWork(t *testing.T) {
 	for name, make := range map[string]func(tr *trial){
@@ -62,7 +112,10 @@ func TestOwnTablesThatWork(t *testing.T) {
 			tr.sick.sendsOn("ip daddr 10.96.0.10 dnat to " + tr.hosts[0].Addr)
 			tr.sick.flags = append(tr.sick.flags, "--store", "10.96.0.10")
 		},
-		"two next hops that work": func(tr *trial) { tr.sick.split(tr.hosts[1], tr.hosts[0], tr.hosts[1].Addr) },
+		"NAT that sends all calls to a relay here": func(tr *trial) { tr.sick.relayed(tr) },
+		"two next hops that work": func(tr *trial) {
+			tr.sick.split(tr.hosts[1], tr.hosts[0], tr.hosts[1].Addr)
+		},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
