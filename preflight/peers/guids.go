@@ -9,12 +9,16 @@ import (
 	"launch/internal/finding"
 )
 
-// guidsOf returns the GUIDs, without colons, by which a subnet manager knows the InfiniBand ports of a node that have a
-// link: of each card and of each port, which is the lower half of its first GID. Ports of other link layers have GUIDs
-// that no network uses.
+// guidsOf returns the GUIDs, without colons, by which a subnet manager knows the InfiniBand ports of virtual functions
+// that have a link: of each function and of each port, which is the lower half of its first GID. They were set by a
+// person or a program, while a card has its own from the factory. Ports of other link layers have GUIDs that no network
+// uses.
 func guidsOf(n fabric.Node) (out []string) {
 	const initialized = 2 // the state of a port with a link (InfiniBand Architecture, PortInfo)
 	for _, h := range n.HCAs {
+		if !h.VF {
+			continue
+		}
 		for _, p := range h.Ports {
 			if p.LinkLayer != "InfiniBand" || p.State < initialized || h.Driver == "efa" {
 				continue

@@ -53,20 +53,23 @@ func TestMachinesWithOneGUID(t *testing.T) {
 	}
 }
 
-// Only InfiniBand with a link counts: RoCE ports of virtual functions may have any GUID, or zero.
+// Only InfiniBand of virtual functions with a link counts: their RoCE ports may have any GUID, or zero, and cards have
+// their own.
 func TestTheGUIDsOfANode(t *testing.T) {
 	gid := func(text string) []fabric.GID { return []fabric.GID{{Addr: netip.MustParseAddr(text)}} }
 	node := checktest.Four()
 	node.Node.HCAs = []fabric.HCA{
-		{Name: "mlx5_0", GUID: "0011:2233:4455:6601", Ports: []fabric.Port{
+		{Name: "mlx5_9", GUID: "0011:2233:4455:6609", Ports: []fabric.Port{
+			{Num: 1, LinkLayer: "InfiniBand", State: 4, GIDs: gid("fe80::11:2233:4455:6609")}}},
+		{Name: "mlx5_0", VF: true, GUID: "0011:2233:4455:6601", Ports: []fabric.Port{
 			{Num: 1, LinkLayer: "InfiniBand", State: 4, GIDs: gid("fe80::11:2233:4455:6601")},
 			{Num: 2, LinkLayer: "InfiniBand", State: 2, GIDs: gid("fe80::11:2233:4455:6611")}}},
-		{Name: "mlx5_1", GUID: "0011:2233:4455:6602", Ports: []fabric.Port{
+		{Name: "mlx5_1", VF: true, GUID: "0011:2233:4455:6602", Ports: []fabric.Port{
 			{Num: 1, LinkLayer: "Ethernet", State: 4, GIDs: gid("fe80::11:2233:4455:6602")}}},
-		{Name: "mlx5_2", Ports: []fabric.Port{{Num: 1, LinkLayer: "InfiniBand", State: 4, GIDs: gid("fe80::")}}},
-		{Name: "mlx5_3", GUID: "0011:2233:4455:6604", Ports: []fabric.Port{
+		{Name: "mlx5_2", VF: true, Ports: []fabric.Port{{Num: 1, LinkLayer: "InfiniBand", State: 4, GIDs: gid("fe80::")}}},
+		{Name: "mlx5_3", VF: true, GUID: "0011:2233:4455:6604", Ports: []fabric.Port{
 			{Num: 1, LinkLayer: "InfiniBand", State: 1, GIDs: gid("fe80::11:2233:4455:6604")}}},
-		{Name: "efa_0", Driver: "efa", GUID: "0011:2233:4455:6605", Ports: []fabric.Port{
+		{Name: "efa_0", VF: true, Driver: "efa", GUID: "0011:2233:4455:6605", Ports: []fabric.Port{
 			{Num: 1, LinkLayer: "InfiniBand", State: 4}}},
 	}
 	got := TraitsOf(node, rail.Of(node.Node, node.Addr)).GUIDs

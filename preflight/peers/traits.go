@@ -43,7 +43,7 @@ type Traits struct {
 	GID       string `json:"gid,omitempty"`      // "RoCE v2, IPv4"
 	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
-	// GUIDs are those of the InfiniBand cards and ports that have a link.
+	// GUIDs are those of InfiniBand virtual functions and their ports that have a link.
 	GUIDs   []string `json:"guids,omitempty"`
 	PeerMTU int      `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf  string   `json:"peer_if,omitempty"`  // its name
