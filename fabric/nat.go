@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 	"strconv"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"launch/internal/sockaddr"
 )
 
 // Redirected begins a connection and returns where this node's NAT sends its packets instead, as the kernel's table of
@@ -103,51 +104,26 @@ func redirected(from netip.Addr, to netip.AddrPort, gone Gone) (on netip.AddrPor
 
 // begin begins a connection, and returns this node's end. Closing the socket resets it.
 func begin(from netip.Addr, to netip.AddrPort) (fd int, own netip.AddrPort, err error) {
-	family := unix.AF_INET
-	if to.Addr().Is6() {
-		family = unix.AF_INET6
-	}
-	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err = unix.Socket(sockaddr.Family(to.Addr()), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, own, err
 	}
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	if from.IsValid() {
-		err = unix.Bind(fd, sockaddr(netip.AddrPortFrom(from.Unmap(), 0)))
+		err = unix.Bind(fd, sockaddr.Of(netip.AddrPortFrom(from.Unmap(), 0)))
 	}
 	if err == nil {
-		err = unix.Connect(fd, sockaddr(to))
+		err = unix.Connect(fd, sockaddr.Of(to))
 	}
 	if err == nil || errors.Is(err, unix.EINPROGRESS) {
 		var s unix.Sockaddr
 		s, err = unix.Getsockname(fd)
-		own = endOf(s)
+		own = sockaddr.From(s)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
 	}
 	return fd, own, err
-}
-
-func sockaddr(a netip.AddrPort) unix.Sockaddr {
-	if a.Addr().Is4() {
-		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: a.Addr().As4()}
-	}
-	s := &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16()}
-	if i, err := net.InterfaceByName(zoneName(a.Addr().Zone())); err == nil {
-		s.ZoneId = uint32(i.Index)
-	}
-	return s
-}
-
-func endOf(s unix.Sockaddr) netip.AddrPort {
-	switch s := s.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(s.Addr), uint16(s.Port))
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(s.Addr), uint16(s.Port))
-	}
-	return netip.AddrPort{}
 }
 
 // tracked asks the kernel's table of connections for one of TCP, and returns its answer (nfnetlink_conntrack.h).

@@ -12,6 +12,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"launch/internal/sockaddr"
 )
 
 const (
@@ -93,10 +95,10 @@ func dropsOwn(iface, by string, size, least int, short bool) Fault {
 // and the socket asks for errors (net_xmit_errno in the kernel). Each has a socket of its own: an error that arrives
 // for an earlier one would end the next.
 func datagram(from netip.Addr, to netip.AddrPort, size func(mtu int) int) (int, error) {
-	family, level, mtu, head := unix.AF_INET, unix.IPPROTO_IP, unix.IP_MTU, 20+8
+	family, level, mtu, head := sockaddr.Family(to.Addr()), unix.IPPROTO_IP, unix.IP_MTU, 20+8
 	discover, never, errs := unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
-	if to.Addr().Is6() {
-		family, level, mtu, head = unix.AF_INET6, unix.IPPROTO_IPV6, unix.IPV6_MTU, 40+8
+	if family == unix.AF_INET6 {
+		level, mtu, head = unix.IPPROTO_IPV6, unix.IPV6_MTU, 40+8
 		discover, never, errs = unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -105,14 +107,14 @@ func datagram(from netip.Addr, to netip.AddrPort, size func(mtu int) int) (int, 
 	}
 	defer unix.Close(fd)
 	if from.IsValid() {
-		if err := unix.Bind(fd, sockaddr(netip.AddrPortFrom(from.Unmap(), 0))); err != nil {
+		if err := unix.Bind(fd, sockaddr.Of(netip.AddrPortFrom(from.Unmap(), 0))); err != nil {
 			return 0, err
 		}
 	}
 	if to.Port() == 0 {
 		to = netip.AddrPortFrom(to.Addr(), discard)
 	}
-	if err := unix.Connect(fd, sockaddr(to)); err != nil {
+	if err := unix.Connect(fd, sockaddr.Of(to)); err != nil {
 		return 0, err
 	}
 	most, err := unix.GetsockoptInt(fd, level, mtu)

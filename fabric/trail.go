@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -12,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/sockaddr"
 )
 
 // Limits of Trail. A site has few routers between its nodes.
@@ -110,17 +111,9 @@ const (
 
 // probe sends packets with a hop limit and returns the first message about one.
 func probe(ctx context.Context, dst netip.Addr, hops int) icmp {
-	family, level, limit, errs := unix.AF_INET, unix.SOL_IP, unix.IP_TTL, unix.IP_RECVERR
-	var to unix.Sockaddr = &unix.SockaddrInet4{Port: trailPort + hops}
-	if dst.Is4() {
-		to.(*unix.SockaddrInet4).Addr = dst.As4()
-	} else {
-		family, level, limit, errs = unix.AF_INET6, unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, unix.IPV6_RECVERR
-		zone := uint32(0)
-		if i, err := net.InterfaceByName(zoneName(dst.Zone())); err == nil {
-			zone = uint32(i.Index)
-		}
-		to = &unix.SockaddrInet6{Port: trailPort + hops, Addr: dst.As16(), ZoneId: zone}
+	family, level, limit, errs := sockaddr.Family(dst), unix.SOL_IP, unix.IP_TTL, unix.IP_RECVERR
+	if family == unix.AF_INET6 {
+		level, limit, errs = unix.SOL_IPV6, unix.IPV6_UNICAST_HOPS, unix.IPV6_RECVERR
 	}
 	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -128,7 +121,7 @@ func probe(ctx context.Context, dst netip.Addr, hops int) icmp {
 	}
 	defer unix.Close(fd)
 	if unix.SetsockoptInt(fd, level, limit, hops) != nil || unix.SetsockoptInt(fd, level, errs, 1) != nil ||
-		unix.Connect(fd, to) != nil {
+		unix.Connect(fd, sockaddr.Of(netip.AddrPortFrom(dst, trailPort+uint16(hops)))) != nil {
 		return icmp{}
 	}
 	for range trailTries {

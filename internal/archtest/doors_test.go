@@ -32,7 +32,7 @@ var doors = map[string][]string{
 
 	// Facts. child, because a driver that can wedge is asked in a process
 	// that can be killed.
-	"fabric": {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", unixPkg,
+	"fabric": {"fabric/gpu", "fabric/software", "fabric/verbs", "internal/child", "internal/sockaddr", unixPkg,
 		"github.com/vishvananda/netlink"},
 	// unix for the number of a device node.
 	"fabric/gpu": {"github.com/NVIDIA/go-nvml/pkg/nvml", unixPkg},
@@ -156,7 +156,9 @@ var doors = map[string][]string{
 	"internal/masterport": {"internal/process", unixPkg},
 	// peer sends what must not be fragmented, and reads what routers and TCP say
 	// of it, by socket options.
-	"internal/sidechannel": {unixPkg},
+	"internal/sidechannel": {"internal/sockaddr", unixPkg},
+	// unix has the addresses of its calls.
+	"internal/sockaddr": {unixPkg},
 	// pty gives tests a terminal, by ioctls.
 	"internal/pty": {unixPkg},
 	// The companion holds what outlives execve: the lease and the store

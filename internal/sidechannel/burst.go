@@ -3,11 +3,12 @@ package sidechannel
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/sockaddr"
 )
 
 // burstTick is how often a burst looks whether its context has ended.
@@ -42,7 +43,7 @@ func burst(ctx context.Context, to netip.AddrPort, opt Options, all []attempt, b
 		}
 		fds, which = append(fds, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT}), append(which, i)
 		if own, err := unix.Getsockname(fd); err == nil {
-			all[i].own = endOf(own)
+			all[i].own = sockaddr.From(own)
 		}
 	}
 	for left := len(fds); left > 0; {
@@ -82,11 +83,7 @@ func socketOf(p unix.PollFd) int {
 
 // begin starts a connection from this node's end, which may be zero, and returns its socket.
 func begin(to netip.AddrPort, opt Options, own netip.AddrPort) (fd int, err error) {
-	family := unix.AF_INET
-	if to.Addr().Unmap().Is6() {
-		family = unix.AF_INET6
-	}
-	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err = unix.Socket(sockaddr.Family(to.Addr()), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -98,10 +95,10 @@ func begin(to netip.AddrPort, opt Options, own netip.AddrPort) (fd int, err erro
 		_ = unix.SetsockoptInt(fd, unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
 	}
 	if own.IsValid() {
-		err = unix.Bind(fd, sockaddr(own))
+		err = unix.Bind(fd, sockaddr.Of(own))
 	}
 	if err == nil {
-		err = unix.Connect(fd, sockaddr(to))
+		err = unix.Connect(fd, sockaddr.Of(to))
 	}
 	if err != nil && !errors.Is(err, unix.EINPROGRESS) {
 		_ = unix.Close(fd)
@@ -125,31 +122,4 @@ func (f *attempt) settle(fd int) {
 	default: // by the other end, or a router or firewall
 		f.refused = true
 	}
-}
-
-func sockaddr(a netip.AddrPort) unix.Sockaddr {
-	if at := a.Addr().Unmap(); at.Is4() {
-		return &unix.SockaddrInet4{Port: int(a.Port()), Addr: at.As4()}
-	}
-	return &unix.SockaddrInet6{Port: int(a.Port()), Addr: a.Addr().As16(), ZoneId: zone(a.Addr())}
-}
-
-// endOf returns the address and port of a socket.
-func endOf(s unix.Sockaddr) netip.AddrPort {
-	switch s := s.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(s.Addr), uint16(s.Port))
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(s.Addr), uint16(s.Port))
-	}
-	return netip.AddrPort{}
-}
-
-// zone returns the number of the interface of a link-local address; 0: it has none.
-func zone(a netip.Addr) uint32 {
-	i, err := net.InterfaceByName(a.Zone())
-	if a.Zone() == "" || err != nil {
-		return 0
-	}
-	return uint32(i.Index)
 }

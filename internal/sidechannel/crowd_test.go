@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/sockaddr"
 )
 
 // fullListener returns a listener that answers no SYN packet, since its queue is full, and what takes one from it.
@@ -18,7 +20,7 @@ func fullListener(t *testing.T) (at netip.AddrPort, take func() error) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := unix.Bind(fd, sockaddr(netip.MustParseAddrPort("127.0.0.1:0"))); err != nil {
+	if err := unix.Bind(fd, sockaddr.Of(netip.MustParseAddrPort("127.0.0.1:0"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Listen(fd, 0); err != nil {
@@ -28,7 +30,7 @@ func fullListener(t *testing.T) (at netip.AddrPort, take func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at = endOf(own)
+	at = sockaddr.From(own)
 	c, err := net.Dial("tcp", at.String())
 	if err != nil {
 		t.Fatal(err)
