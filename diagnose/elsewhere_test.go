@@ -48,7 +48,7 @@ func TestDifferentCallsAreNoMismatchWhileARankWorks(t *testing.T) {
 	}
 }
 
-// The forward of DistributedDataParallel is a collective of all ranks where it sends buffers, and else none.
+// The forward of DistributedDataParallel is a collective of all ranks only where it sends buffers.
 func TestForwardOfDDPIsACollective(t *testing.T) {
 	for frame, want := range map[string]string{
 		"_distributed_broadcast_coalesced (torch/nn/parallel/distributed.py:2385)":                         "broadcast",

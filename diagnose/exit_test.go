@@ -9,8 +9,8 @@ import (
 	"launch/internal/tcpstore"
 )
 
-// At the end of a job one torchrun waits for the others. A rank there that waits for what does not come is certain to
-// be the reason; one that sleeps goes on by itself, and a thread or a child may.
+// At the end of a job one torchrun waits for the others. A rank there that waits for data that never arrives is certain
+// to be the reason; one that sleeps goes on without help, and a thread or a child may.
 func TestOnlyARankThatWaitsWithoutALimitHoldsTheEndOfAJob(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -21,7 +21,7 @@ func TestOnlyARankThatWaitsWithoutALimitHoldsTheEndOfAJob(t *testing.T) {
 		{"waits for a child", &scene.Syscall{Name: "wait4", FD: -1}, verdict.Likely},
 		{"waits for a thread", &scene.Syscall{Name: "futex", FD: -1}, verdict.Likely},
 		{"has a time limit", &scene.Syscall{Name: "poll", Limit: 30 * time.Second, FD: 7, Socket: 9}, verdict.Likely},
-		{"has none", &scene.Syscall{Name: "poll", Limit: -1, FD: 7, Socket: 9}, verdict.Certain},
+		{"has no limit", &scene.Syscall{Name: "poll", Limit: -1, FD: 7, Socket: 9}, verdict.Certain},
 		{"reads what a child writes", &scene.Syscall{Name: "read", FD: 7}, verdict.Likely},
 		{"sleeps", &scene.Syscall{Name: "clock_nanosleep", FD: -1}, verdict.Likely},
 		{"is not known", nil, verdict.Likely},

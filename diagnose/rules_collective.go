@@ -329,7 +329,7 @@ func (v *view) exits() []claim {
 	}
 	sure := verdict.Certain
 	if slices.ContainsFunc(v.seats, func(s *seat) bool { return !endless(s.proc) }) {
-		sure = verdict.Likely // one that sleeps, or waits for a thread or a child that does, goes on by itself
+		sure = verdict.Likely // one that sleeps, or waits for a thread or a child that does, goes on without help
 	}
 	c := claimed("exit.barrier", sure, fmt.Sprintf(
 		"%d of %d torchruns have ended well and wait for the others, whose ranks still run%s", v.board.Ended,

@@ -314,8 +314,8 @@ func (v *view) hostsNone(addr string, s *seat) claim {
 	return c
 }
 
-// strangers reports whether all ranks listen in init_process_group, and none has a connection: each may have a file of
-// its own.
+// strangers reports whether all ranks listen in init_process_group, and no rank has a connection: each may have a file
+// of its own.
 func (v *view) strangers() bool {
 	return v.world > 1 && len(v.seats) == v.world && !slices.ContainsFunc(v.seats, func(s *seat) bool {
 		m, listens := mainStack(s.proc), false

@@ -198,7 +198,7 @@ func held(proc, sys fs.FS, groups map[string]string, limit int64) int64 {
 	return 0
 }
 
-// row returns the number after a name at the beginning of a line; 0: there is none.
+// row returns the number after a name at the beginning of a line; 0: there is no such line.
 func row(text, name string) (n int64) {
 	for line := range strings.Lines(text) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == name {

@@ -21,7 +21,7 @@ const (
 	volley = 5
 	// volleys is how often that is repeated, so that a queue which is full for a moment does not count.
 	volleys, volleyPause = 3, 100 * time.Millisecond
-	// shortest is the payload of a short datagram, bytes; discard is the port for one where none is known (RFC 863).
+	// shortest is the payload of a short datagram, bytes; discard is the port for one where no port is known (RFC 863).
 	shortest, discard = 40, 9
 )
 
@@ -170,7 +170,7 @@ func readQueue(b []byte) (q queue) {
 }
 
 // droppedBy returns the kind of the queueing discipline that has dropped at least n packets between two looks, rather
-// an inner one than the interface's, which counts the same; "": none has.
+// an inner one than the interface's, which counts the same; "": no queue has.
 func droppedBy(before, after map[[2]uint32]queue, n int) (kind string) {
 	for at, q := range after {
 		was, known := before[at]

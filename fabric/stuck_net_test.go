@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wired is two network namespaces with a cable between them: that of the test's thread, 10.0.2.1, and that of another
+// wired is two network namespaces with a cable between them: one for the test's thread, 10.0.2.1, and one for another
 // machine, 10.0.2.2.
 type wired struct {
 	t     *testing.T

@@ -93,7 +93,7 @@ func (t Trail) Fault() Fault {
 	return Fault{}
 }
 
-// icmp is one message about a packet; the zero icmp: none arrived.
+// icmp is one message about a packet; the zero icmp: no message arrived.
 type icmp struct {
 	from netip.Addr
 	says message
@@ -156,7 +156,7 @@ func readError(fd, level, kind int) (icmp, bool) {
 	return readExtended(all[i].Data)
 }
 
-// sizeofExtendedErr is that of struct sock_extended_err (linux/errqueue.h); the address of who said it follows.
+// sizeofExtendedErr is the size of struct sock_extended_err (linux/errqueue.h); the address of who said it follows.
 const sizeofExtendedErr = int(unsafe.Sizeof(unix.SockExtendedErr{}))
 
 // meaning returns what the type and code of a message mean (RFC 792, RFC 4443).

@@ -42,7 +42,7 @@ const (
 	Nothing Gone = iota
 	Long         // long packets, while short ones arrive
 	All
-	Astray // none: a machine answers, and it is not the other node
+	Astray // no packets: a machine answers, and it is not the other node
 )
 
 // Call is a call of this node to another one.

@@ -58,7 +58,7 @@ func Peek(ctx context.Context, s Store) (Precedence, error) {
 	return Precedence{Order: id.Order, Begun: len(ep) > 0 && ep[0].Begun()}, nil
 }
 
-// glance bounds a look at a store, in which an address that does not answer takes half of it.
+// glance bounds a look at a store, in which an address that does not answer takes half of that time.
 const glance = 2 * time.Second
 
 // orderOf returns the order of a store that listens there: its first address, then what no other store has.

@@ -18,7 +18,7 @@ const (
 		"taint needs a toleration of the pod, affinity or selector a label of the node"
 )
 
-// notDisk are words of lines about a lack of space that is none of a disk.
+// notDisk are words of lines about a lack of space elsewhere than on a disk.
 var notDisk = []string{"shared memory", "/dev/shm", "posix_fallocate", "torch_", "joblib will", "inotify"}
 
 // hostCauses are errors of Slurm, Kubernetes and the host.

@@ -271,7 +271,7 @@ func (l long) read(t *testing.T, all []string) Reading {
 	return r
 }
 
-// TestLongLogs: the cause is found among hundreds of lines of many ranks, and none without it.
+// TestLongLogs: the cause is found among hundreds of lines of many ranks, and no cause where it is left out.
 func TestLongLogs(t *testing.T) {
 	for i, l := range longs {
 		for seed := range 3 {

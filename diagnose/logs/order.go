@@ -55,7 +55,7 @@ func softLast(a, b *event) int {
 }
 
 // reasonOf returns the line shortly before the end of a process, in its log, that looks like an error with a reason;
-// nil: there is none.
+// nil: there is no such line.
 func reasonOf(end *event, live []*event) *event {
 	const near = 200
 	for _, e := range live {

@@ -41,7 +41,7 @@ var transferCauses = []cause{
 		form: re(`required: (?P<want>[\d.]+), actual: (?P<has>[\d.]+)`),
 		says: "{who} loads UCX {has}, and was built for {want}; many programs work all the same",
 		need: []string{"does the job go on after it: the end of the output of all ranks",
-			"ucx_info -v, and LD_LIBRARY_PATH as the job sees it: which UCX comes first"},
+			"ucx_info -v, and LD_LIBRARY_PATH as the job sees it: which UCX is first"},
 		from: "openucx/ucx ucp_context.c",
 	}, {
 		id: "log.nvshmem-transport", grade: maybe, soft: true, words: []string{"is not enumerated as an mlx5 device"},

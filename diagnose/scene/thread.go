@@ -161,8 +161,8 @@ func wait(ms int32) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// readSyscall returns the system call of the main thread; nil: it is in none. Of one that does not sleep, but waits for
-// the kernel (state D), it returns the file, too.
+// readSyscall returns the system call of the main thread; nil: it is in no call. Of one that does not sleep, but waits
+// for the kernel (state D), it returns the file, too.
 func readSyscall(pid int, state string) (*Syscall, error) {
 	text, err := readFile(procPath(pid, "syscall"))
 	if err != nil {

@@ -48,7 +48,7 @@ func TestWhatConnectionsExchange(t *testing.T) {
 	if got := Severed([]Link{link, lost, other}, lo); !slices.Equal(got, []Link{lost}) {
 		t.Errorf("severed: %v", got)
 	}
-	// Where NAT is between, the open connection here is the other end of what seems to have none.
+	// Where NAT is between, the open connection here is the other end of a connection that seems to have only one.
 	elsewhere := Link{netip.MustParseAddrPort("10.0.0.9:4000"), link.Local}
 	if got := Severed([]Link{elsewhere, lost}, lo); !slices.Equal(got, []Link{lost}) {
 		t.Errorf("by a NAT: %v", got)

@@ -8,7 +8,7 @@ import "slices"
 func (v *view) lone(all []candidate) (out []candidate) {
 	const made = 4
 	for _, c := range all {
-		switch gpus := v.beside(c); {
+		switch gpus := v.gpusAt(c); {
 		case gpus > 1 || !v.alike(c.hca, all[0].hca) || len(v.pci[c.hca.PCI].Path) <= 2:
 			return nil
 		case gpus == 0:
@@ -23,8 +23,8 @@ func (v *view) lone(all []candidate) (out []candidate) {
 	return out
 }
 
-// beside counts the GPUs on the bus that share a PCIe switch with a port, also those that this process does not see.
-func (v *view) beside(c candidate) (n int) {
+// gpusAt counts the GPUs on the bus that share a PCIe switch with a port, also those that this process does not see.
+func (v *view) gpusAt(c candidate) (n int) {
 	for _, g := range v.node.Cards {
 		if v.behind(g.PCI, c.hca.PCI) {
 			n++

@@ -39,8 +39,8 @@ func Read(pid int) (Stat, error) {
 	return Stat{State: s.State[0], Parent: s.PPID, Started: strconv.FormatUint(s.Starttime, 10)}, nil
 }
 
-// Descendants returns the processes below pid that are not zombies, but not some of them and what is below these. Of no
-// process, 0 or less, there are none: the kernel names 0 as the parent of the first ones, and callers end what they
+// Descendants returns the processes below pid that are not zombies, but not some of them and what is below these. A pid
+// of 0 or less has no descendants: the kernel names 0 as the parent of the first ones, and callers end what they
 // get.
 func Descendants(pid int, but ...int) []int {
 	if pid <= 0 {

@@ -42,7 +42,7 @@ func gpuIOMMU(_ context.Context, in preflight.Input) finding.Finding {
 	return finding.Passf("no translation between GPUs and rails")
 }
 
-// armRE matches releases of kernels for Arm: that of Fedora and its kin, Ubuntu's for Grace.
+// armRE matches releases of kernels for Arm: Fedora's and those made from it, Ubuntu's for Grace.
 var armRE = regexp.MustCompile(`aarch64|arm64|-64k$`)
 
 func ofGrace(d gpu.GPU) bool {

@@ -41,7 +41,7 @@ func TestPortsThatWait(t *testing.T) {
 		gpus  int
 		place func(int) string
 		want  string
-		fix   string // a part of it
+		fix   string // a part of the fix
 	}{
 		{"functions in order", 4, vf, "ok 4 x InfiniBand", ""},
 		{"a function without a GUID", 4, mixed(vf, card("101c", "MT4124", zero, down, 0), 2), noGUID, "node_guid GUID"},

@@ -64,7 +64,7 @@ func (p *companion) gone(text, at string) {
 }
 
 // sayLost reports a node that takes no part in the job. With --fail-fast it ends the command, but not yet where the
-// node may only stand still.
+// node may only be stopped for a time.
 func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
 	if end := p.endOn(n); end != nil && now.is == hasEnded {
 		p.tell(p.fellOver(*end, n, at))
@@ -81,7 +81,7 @@ func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
 	}
 	if now.is == isStopped && p.spec.FailFast {
 		p.blamed.Store(true)
-		p.say(f, fmt.Sprintf("waiting up to %s for it to go on: --fail-fast", standGrace))
+		p.say(f, fmt.Sprintf("waiting up to %s for it to go on: --fail-fast", haltGrace))
 		return
 	}
 	p.tell(f)

@@ -173,7 +173,7 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 		p.Outcome = scene.Unreachable
 	}
 	if f := <-knocked; f.Refused == 0 {
-		// One that stood still answers all late.
+		// One that was stopped answers all late.
 		p.Knocks, p.Late, p.Loses = f.Tried, f.Late, f.Lossy() && (f.Late < f.Tried || f.Never > 0)
 	}
 	if p.Loses {

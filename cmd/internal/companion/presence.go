@@ -43,8 +43,8 @@ type sight struct {
 // goesOn reports whether a node that was lost takes part in the job.
 func (s sight) goesOn() bool { return s.is == isBack || s.is == isHelper || s.badPath() }
 
-// stands reports whether launch there stands still, or has ended while its ranks go on.
-func (s sight) stands() bool { return s.is == isStopped || s.is == isHelper }
+// halted reports whether launch there is stopped, or has ended while its ranks go on.
+func (s sight) halted() bool { return s.is == isStopped || s.is == isHelper }
 
 // badPath reports whether the path to the node is at fault, and carries something.
 func (s sight) badPath() bool { return s.is == isSlow || s.is == isLossy }
@@ -59,9 +59,9 @@ const (
 	// heardWithin is how old the last data of a rank may be that goes on without launch on its node: longer than a step
 	// of most trainings.
 	heardWithin = 5 * time.Second
-	// standGrace is how long --fail-fast waits for a node that stands still: a machine that moves to another host stands
+	// haltGrace is how long --fail-fast waits for a node that is stopped: a machine that moves to another host is stopped
 	// for seconds, and ranks wait for minutes.
-	standGrace = time.Minute
+	haltGrace = time.Minute
 	// maxSilent is how often in a row nothing answers over a path that is slow or loses packets until the node is lost:
 	// TCP sends again after longer and longer pauses.
 	maxSilent = 3
@@ -75,12 +75,12 @@ const (
 )
 
 // presenceOf calls a node that was lost. Its ranks may go on without launch, and what looks like a node that is absent
-// may be a path that loses the answers, or a process that stands still, whose listener has a full queue: many
+// may be a path that loses the answers, or a process that is stopped, whose listener has a full queue: many
 // connections at once show that, the machine itself, and what the open connections exchange. Each connection that a
 // process does not take remains in that queue, also after its end. So many are opened only where one had no answer,
-// and the queue is full anyway, or had to send again, which a process that stands still does not cause, or where the
+// and the queue is full anyway, or had to send again, which a process that is stopped does not cause, or where the
 // path was bad before.
-// was is the sight before: a node that stood still is not absent while its machine shows itself. What arrives without
+// was is the sight before: a node that was stopped is not absent while its machine shows itself. What arrives without
 // an end, and acknowledges nothing, may be sent again and again over a path that is dead the other way: that does not
 // make a path slow, but one that was slow remains so.
 func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
@@ -123,7 +123,7 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	if !was.badPath() && moved.Acked == 0 {
 		moved.Segments = 0
 	}
-	m.alive = m.alive || was.stands() && (moved.Flows() || !heard && fabric.Neighbour(n.Addr) == fabric.Here)
+	m.alive = m.alive || was.halted() && (moved.Flows() || !heard && fabric.Neighbour(n.Addr) == fabric.Here)
 	s := sight{is: weigh(now, heard, m, moved)}
 	if s.badPath() {
 		s.path = shows(s.is, m.flows, moved, time.Since(began))
@@ -166,7 +166,7 @@ func machineAnswers(ctx context.Context, at netip.Addr) bool {
 }
 
 // weigh returns what a call to a node, connections to it opened at once, and what the open ones exchanged meanwhile
-// show together; heard: data of its ranks has just arrived. A process that stands still loses nothing: its kernel
+// show together; heard: data of its ranks has just arrived. A process that is stopped loses nothing: its kernel
 // answers, until the queue of its listener is full, and at other ports then, too. One that goes on meanwhile answers
 // all late.
 func weigh(now presence, heard bool, m further, e scene.Exchanged) presence {
@@ -263,14 +263,14 @@ func isOrAre(names []string) string {
 	return "are"
 }
 
-// goingOn reports a node that was lost and takes part in the job: what was lost is launch's own connection. stood is
+// goingOn reports a node that was lost and takes part in the job: what was lost is launch's own connection. lost is
 // how long ago it was lost.
-func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, stood time.Duration) finding.Finding {
+func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, lost time.Duration) finding.Finding {
 	switch {
 	case now.badPath():
-	case now.is == isBack && stood >= backPause:
+	case now.is == isBack && lost >= backPause:
 		return finding.Warnf("node rank %d, %s, answers again (seen at %s), %s after it was lost: it or the network stopped "+
-			"for a while, and goes on", n.Rank, n.Name, at, stood.Round(time.Second)).Named("node.lost")
+			"for a while, and goes on", n.Rank, n.Name, at, lost.Round(time.Second)).Named("node.lost")
 	default:
 		return finding.Warnf("%s (seen at %s), and %s", text, at, now.is).Named("node.lost")
 	}
@@ -306,26 +306,26 @@ func (p *companion) untilGone(n rendezvous.Partner, now sight) sight {
 	}
 }
 
-// untilBack calls a node again and again that stands still or does not answer, and returns once it goes on, and when,
+// untilBack calls a node again and again that is stopped or does not answer, and returns once it goes on, and when,
 // or once the run has ended. With --fail-fast it ends the command after a time.
 func (p *companion) untilBack(n rendezvous.Partner, now sight) (sight, string) {
 	began, pause := time.Now(), backPause
 	for p.sleep(pause) {
 		now = p.presenceOf(n, now)
-		stood := time.Since(began)
+		waited := time.Since(began)
 		switch {
 		case now.goesOn():
 			p.doctor.remember(n)
 			p.blamed.Store(false)
 			return now, time.Now().Format("15:04:05")
-		case p.spec.FailFast && (now.is != isStopped || stood > standGrace):
-			p.tell(finding.Warnf("node rank %d, %s, has not gone on for %s: %s", n.Rank, n.Name, stood.Round(time.Second),
+		case p.spec.FailFast && (now.is != isStopped || waited > haltGrace):
+			p.tell(finding.Warnf("node rank %d, %s, has not gone on for %s: %s", n.Rank, n.Name, waited.Round(time.Second),
 				now.is).Named("node.lost"))
 			return now, ""
 		case now.is == hasEnded:
 			return now, ""
 		}
-		if stood > standGrace {
+		if waited > haltGrace {
 			pause = min(2*pause, maxBackPause)
 		}
 	}

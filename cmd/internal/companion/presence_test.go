@@ -20,7 +20,7 @@ import (
 )
 
 // A call without an answer says little of a path: many calls at once, and what open connections exchange, say more.
-func TestAPathThatLosesPacketsIsNoNodeThatStandsStill(t *testing.T) {
+func TestAPathThatLosesPacketsIsNoNodeThatIsStopped(t *testing.T) {
 	open := func(late, never int) sidechannel.Flows { return sidechannel.Flows{Tried: 12, Late: late, Never: never} }
 	lost, arrives := scene.Exchanged{Unheard: true}, scene.Exchanged{Segments: 5}
 	for _, tt := range []struct {
@@ -40,19 +40,19 @@ func TestAPathThatLosesPacketsIsNoNodeThatStandsStill(t *testing.T) {
 		{"a deep queue, the greeting waits", isStopped, true, open(0, 0), lost, false, isSlow},
 		{"data of ranks", isAbsent, true, open(12, 12), scene.Exchanged{}, false, isSlow},
 
-		{"it stands still", isStopped, false, open(0, 0), scene.Exchanged{}, false, isStopped},
-		{"it stands still, and its window is shut", isStopped, false, open(0, 0), arrives, false, isStopped},
+		{"it is stopped", isStopped, false, open(0, 0), scene.Exchanged{}, false, isStopped},
+		{"it is stopped, and its window is shut", isStopped, false, open(0, 0), arrives, false, isStopped},
 		{"many callers fill its queue", isStopped, false, open(6, 6), arrives, false, isStopped},
 		{"it goes on meanwhile", isStopped, false, open(12, 0), scene.Exchanged{}, false, isStopped},
 		{"its queue is full", isAbsent, false, open(6, 6), scene.Exchanged{}, false, isStopped},
-		{"launch alone stands still", isStopped, true, open(0, 0), arrives, false, isHelper},
+		{"launch alone is stopped", isStopped, true, open(0, 0), arrives, false, isHelper},
 		{"launch alone has ended", hasEnded, true, sidechannel.Flows{}, scene.Exchanged{}, false, isHelper},
 		{"it has ended", hasEnded, false, sidechannel.Flows{}, scene.Exchanged{}, false, hasEnded},
 		{"it is back", isBack, false, open(0, 0), scene.Exchanged{Again: 2}, false, isBack},
 		{"a dead path", isAbsent, false, open(12, 12), lost, false, isAbsent},
 
 		{"many callers have filled its queue", isAbsent, false, open(12, 12), arrives, true, isStopped},
-		{"launch alone stands still, and its queue is full", isAbsent, true, open(12, 12), arrives, true, isHelper},
+		{"launch alone is stopped, and its queue is full", isAbsent, true, open(12, 12), arrives, true, isHelper},
 		{"the last place in its queue was taken meanwhile", isStopped, true, open(12, 12), scene.Exchanged{Again: 2}, true,
 			isHelper},
 		{"a third is lost, and its machine answers", isAbsent, true, open(7, 2), lost, true, isLossy},
@@ -80,8 +80,8 @@ func TestThirdNodesShowOnWhoseSideAPathIsBad(t *testing.T) {
 	}
 }
 
-// With --fail-fast a node that stands still has time to go on, and what is said then is true.
-func TestANodeThatStandsStillAndGoesOnEndsNoJob(t *testing.T) {
+// With --fail-fast a node that is stopped has time to go on, and what is said then is true.
+func TestANodeThatIsStoppedAndGoesOnEndsNoJob(t *testing.T) {
 	_, there := nodeOf(t, "", lo)
 	frozen, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes calls, and no process does
 	if err != nil {
@@ -143,9 +143,9 @@ func TestANodeThatHearsOfItsOwnLossGoesOn(t *testing.T) {
 	}
 }
 
-// A process that stands still takes no connection from its queue: looks leave it places, and what a full one shows is
+// A process that is stopped takes no connection from its queue: looks leave it places, and what a full one shows is
 // that the machine is there.
-func TestLooksDoNotFillTheQueueOfAProcessThatStandsStill(t *testing.T) {
+func TestLooksDoNotFillTheQueueOfAProcessThatIsStopped(t *testing.T) {
 	const places, nodes, rounds = 40, 3, 4
 	fd, port := deaf(t, places)
 	n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: port, ID: "id"}
@@ -182,7 +182,7 @@ func TestAFullQueueIsNoNodeThatIsAbsent(t *testing.T) {
 		was, want      presence
 	}{
 		"its machine answers":                 {false, true, notCalled, isStopped},
-		"it stood still before":               {false, true, isStopped, isStopped},
+		"it was stopped before":               {false, true, isStopped, isStopped},
 		"its ranks go on":                     {true, true, isHelper, isHelper},
 		"its machine does not":                {false, false, notCalled, isAbsent},
 		"its machine does not any more":       {false, false, isStopped, isAbsent},

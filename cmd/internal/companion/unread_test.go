@@ -13,7 +13,7 @@ import (
 	"launch/rendezvous"
 )
 
-// A pipe that no process reads is found by its file in /proc; a socket, a file and a pipe that is read are none.
+// A pipe that no process reads is found by its file in /proc; a socket, a file and a pipe that is read do not count.
 func TestAPipeWithoutAReader(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {

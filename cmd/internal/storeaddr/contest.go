@@ -41,7 +41,7 @@ const (
 type Rival struct {
 	At    netip.Addr
 	Order string // of stores whose job has not begun, the least one wins; it is another one for each store
-	Begun bool   // its job has begun: a world of it has started
+	Begun bool   // its job has begun: one of its worlds has started
 }
 
 // Contest is the choice of a host among the addresses of the store's name.
