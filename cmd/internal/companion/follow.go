@@ -13,8 +13,10 @@ import (
 
 const (
 	// followPause is how often a pod asks whether the name of the store's host means a newer pod. When it loses the
-	// connection, it asks after lostPause, and then more and more rarely, up to lostPauseMax.
+	// connection, it asks after lostPause, and in a large job then more and more rarely: all nodes together ask once
+	// in lostEach, but each at least once in lostPauseMax.
 	followPause, lostPause, lostPauseMax = 5 * time.Second, time.Second, 4 * time.Second
+	lostEach                             = 5 * time.Millisecond
 	// oursBudget bounds the question whether a store is this job's.
 	oursBudget = 5 * time.Second
 )
@@ -29,6 +31,7 @@ type Names struct {
 // the old one may run on. What the other nodes find by the name counts.
 func (p *companion) follow(at rendezvous.Store) {
 	find, known, lost := &dns.Pods{Config: p.spec.Names.Servers}, known{}, lostPause
+	longest := longestLost(p.spec.Self.Size)
 	made := false // a newer pod has an address, and no store yet
 	for {
 		pause := followPause
@@ -38,7 +41,7 @@ func (p *companion) follow(at rendezvous.Store) {
 		case up:
 			lost = lostPause
 		default:
-			pause, lost = lost, min(lost*5/4, lostPauseMax)
+			pause, lost = lost, min(lost*5/4, longest)
 		}
 		select {
 		case <-time.After(pause):
@@ -56,6 +59,11 @@ func (p *companion) follow(at rendezvous.Store) {
 			made = false
 		}
 	}
+}
+
+// longestLost returns the longest pause of a node of a job that has lost its store.
+func longestLost(nodes int) time.Duration {
+	return min(max(time.Duration(nodes)*lostEach, lostPause), lostPauseMax)
 }
 
 // known is the addresses that the name of the store's host had when this node looked it up first, or moved.

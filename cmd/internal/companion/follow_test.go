@@ -96,3 +96,13 @@ func TestTheAddedAddressIsTheNewerPods(t *testing.T) {
 		}
 	}
 }
+
+// A new pod of the store's host is found within a second, and the nodes of a large job do not flood the name servers.
+func TestANodeOfASmallJobAsksForTheStoresHostEachSecond(t *testing.T) {
+	for nodes, want := range map[int]time.Duration{1: lostPause, 12: lostPause, 200: lostPause, 400: 2 * time.Second,
+		10000: lostPauseMax} {
+		if got := longestLost(nodes); got != want {
+			t.Errorf("%d nodes: %v, want %v", nodes, got, want)
+		}
+	}
+}
