@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// followPause is how often a pod asks whether the name of the store's host means a newer pod. When it loses the
-	// connection, it asks after lostPause, and in a large job then more and more rarely: all nodes together ask once
-	// in lostEach, but each at least once in lostPauseMax.
-	followPause, lostPause, lostPauseMax = 5 * time.Second, time.Second, 4 * time.Second
-	lostEach                             = 5 * time.Millisecond
+	// A pod asks whether the name of the store's host means a newer pod, in a large job more rarely: all nodes together
+	// ask once in followEach, but a node at most once in followPause, and at least once in followPauseMax.
+	followEach, followPause, followPauseMax = 20 * time.Millisecond, 2 * time.Second, 5 * time.Second
+	// It asks so often when it has lost the connection: after lostPause, and then up to the pause of the nodes together.
+	lostEach, lostPause, lostPauseMax = 5 * time.Millisecond, time.Second, 4 * time.Second
 	// oursBudget bounds the question whether a store is this job's.
 	oursBudget = 5 * time.Second
 )
@@ -31,10 +31,11 @@ type Names struct {
 // the old one may run on. What the other nodes find by the name counts.
 func (p *companion) follow(at rendezvous.Store) {
 	find, known, lost := &dns.Pods{Config: p.spec.Names.Servers}, known{}, lostPause
-	longest := longestLost(p.spec.Self.Size)
+	steady := together(p.spec.Self.Size, followEach, followPause, followPauseMax)
+	longest := together(p.spec.Self.Size, lostEach, lostPause, lostPauseMax)
 	made := false // a newer pod has an address, and no store yet
 	for {
-		pause := followPause
+		pause := steady
 		switch up := len(p.hangup.Connected()) > 0; {
 		case up && len(known) == 0, made:
 			pause = lostPause
@@ -61,9 +62,9 @@ func (p *companion) follow(at rendezvous.Store) {
 	}
 }
 
-// longestLost returns the longest pause of a node of a job that has lost its store.
-func longestLost(nodes int) time.Duration {
-	return min(max(time.Duration(nodes)*lostEach, lostPause), lostPauseMax)
+// together returns the pause of each node of a job where one of them asks once in each.
+func together(nodes int, each, least, most time.Duration) time.Duration {
+	return min(max(time.Duration(nodes)*each, least), most)
 }
 
 // known is the addresses that the name of the store's host had when this node looked it up first, or moved.

@@ -101,7 +101,7 @@ func TestTheAddedAddressIsTheNewerPods(t *testing.T) {
 func TestANodeOfASmallJobAsksForTheStoresHostEachSecond(t *testing.T) {
 	for nodes, want := range map[int]time.Duration{1: lostPause, 12: lostPause, 200: lostPause, 400: 2 * time.Second,
 		10000: lostPauseMax} {
-		if got := longestLost(nodes); got != want {
+		if got := together(nodes, lostEach, lostPause, lostPauseMax); got != want {
 			t.Errorf("%d nodes: %v, want %v", nodes, got, want)
 		}
 	}
