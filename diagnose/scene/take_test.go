@@ -114,6 +114,13 @@ func TestTakeShowsARankThatSleepsBeforeInit(t *testing.T) {
 		cmd.Stderr = log
 		return start(t, cmd)
 	}
+	t.Cleanup(func() {
+		for _, name := range []string{"0", "1"} {
+			if text, _ := os.ReadFile(filepath.Join(dir, name)); t.Failed() {
+				t.Logf("rank %s: %s", name, text)
+			}
+		}
+	})
 	first, second := rank(0), rank(1)
 	eventually(t, "both ranks are where they wait", func() bool {
 		log, _ := os.ReadFile(filepath.Join(dir, "1"))
