@@ -17,11 +17,12 @@ type Facts struct {
 	Memlock     string // as ulimit prints it: KiB, or "unlimited"
 	Nofile      string
 	Cores       int
-	Packages    int      // 0: not known, or a shell may use some of their processors only
-	NUMA        int      // nodes with processors; 0: likewise
-	RDMA        []string // its HCAs
-	Addrs       []Address
-	Clock       time.Time
+	// Parts are how many packages, NUMA nodes with processors, caches, cores and hardware threads the host has, by the
+	// names of --map-by; nil: not known, or a shell may use some of its processors only.
+	Parts map[string]int
+	RDMA  []string // its HCAs
+	Addrs []Address
+	Clock time.Time
 
 	InDir    bool   // the working directory exists
 	Daemon   string // the file; "": not found
@@ -90,7 +91,7 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 		case "cores":
 			f.Cores, _ = strconv.Atoi(v)
 		case "parts":
-			f.Packages, f.NUMA = f.parts(v, value(2), value(3))
+			f.Parts = f.parts(v)
 		case "rdma":
 			f.RDMA = strings.Fields(v)
 		case "addresses":
@@ -123,14 +124,22 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 	return f, ok
 }
 
-// parts returns how many packages and NUMA nodes a host has, where the shell may use all of its processors.
-func (f Facts) parts(processors, packages, nodes string) (p, n int) {
-	if of, err := strconv.Atoi(processors); err != nil || of != f.Cores {
-		return 0, 0
+// parts returns the names of what Parts counts.
+func parts() []string {
+	return []string{"package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread"}
+}
+
+// parts reads pairs of a part and a number, where the shell may use all processors of its host.
+func (f Facts) parts(text string) map[string]int {
+	out := map[string]int{}
+	words := strings.Fields(text)
+	for i := 0; i+1 < len(words); i += 2 {
+		out[words[i]], _ = strconv.Atoi(words[i+1])
 	}
-	p, _ = strconv.Atoi(packages)
-	n, _ = strconv.Atoi(nodes)
-	return p, n
+	if out["hwthread"] != f.Cores {
+		return nil
+	}
+	return out
 }
 
 // family returns the MPI whose libraries are named. libmpi.so.12 is MPICH's name and Intel's, and that of an old

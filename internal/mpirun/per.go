@@ -1,63 +1,184 @@
 package mpirun
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"strings"
+
+	"launch/internal/setting"
 )
 
-// Per is a line of Open MPI that places a number of processes on each host, or on each part of one.
+// Per is what a line of Open MPI says about where its processes go: how many each part of a host gets, and how many
+// processors each process.
 type Per struct {
-	N      int    `json:"n"`
-	Of     string `json:"of"`     // node, package, numa
-	Option string `json:"option"` // as it was typed: "--map-by ppr:2:node"
+	N       int    `json:"n,omitempty"`       // processes of each part; 0: the slots decide
+	Of      string `json:"of"`                // node, slot, or a part of Facts; "node,1": several
+	CPUs    int    `json:"cpus,omitempty"`    // that each process has alone; 0: launch does not count them
+	Threads bool   `json:"threads,omitempty"` // a processor is a hardware thread, and not a core
+	Option  string `json:"option"`            // as it was typed: "--map-by ppr:2:node"
 }
 
-// per returns how many processes each host or part of one gets; nil: the line does not say, or says more than that.
+// Single reports whether a part is one processor.
+func (p Per) Single() bool { return p.Of == "hwthread" || p.Of == "core" && !p.Threads }
+
+// CPU returns what counts as a processor, a part of Facts.
+func (p Per) CPU() string {
+	if p.Threads {
+		return "hwthread"
+	}
+	return "core"
+}
+
+// per returns what the line says about where processes go; nil: nothing, or more than launch understands.
 func (r *reader) per() *Per {
 	if r.hydra() || len(r.Line.Starts) > 1 {
 		return nil
 	}
-	var out *Per
-	for _, o := range r.Line.Options {
-		switch o.Name {
-		case "npernode", "N":
-			out = perOf(o.Value, "node", "-"+o.Name+" "+o.Value)
-		case "pernode":
-			out = perOf("1", "node", "-pernode")
-		case "npersocket":
-			out = perOf(o.Value, "package", "-npersocket "+o.Value)
-		case "ppr":
-			out = pattern(o.Value, "-ppr "+o.Value)
-		case "map-by":
-			if rest, ok := strings.CutPrefix(strings.ToLower(o.Value), "ppr:"); ok {
-				out = pattern(rest, "--map-by "+o.Value)
-			}
+	var out, each *Per // where processes go, and what --cpus-per-proc says
+	clear := true
+	add := func(name, value, option string) {
+		policy := policyOf(name, value)
+		if policy == "" {
+			return
 		}
+		p, ok := readPolicy(policy)
+		p.Option = option
+		into := &out
+		if strings.Contains(name, "cpus") {
+			into = &each
+		}
+		clear = clear && ok && *into == nil // which of two is in force depends on the version
+		*into = &p
+	}
+	for _, o := range r.Line.Options {
+		add(o.Name, o.Value, strings.TrimSpace(dashed(o.Name)+" "+o.Value))
+	}
+	for _, name := range r.parameters() {
+		if d, ok := r.inForce(name); ok {
+			add(name, d.Value, d.Name+"="+d.Value)
+		}
+	}
+	switch {
+	case !clear, out != nil && each != nil && out.CPUs > 0:
+		return nil
+	case out == nil:
+		out = each
+	case each != nil:
+		out.CPUs, out.Option = each.CPUs, out.Option+" "+each.Option
+	}
+	if out == nil {
+		return nil
+	}
+	out.Threads = out.Threads || r.threads()
+	if !r.run.Strict || r.binds() {
+		out.CPUs = 0
+	}
+	if out.N == 0 && out.CPUs == 0 {
+		return nil
 	}
 	return out
 }
 
-// pattern reads "2:node" with modifiers after it. Those that give a process several processors make another count.
-func pattern(text, option string) *Per {
-	f := strings.Split(strings.ToLower(text), ":")
-	if len(f) < 2 || strings.Contains(text, ",") || strings.Contains(strings.ToLower(text), "pe=") {
-		return nil
+// dashed returns an option as it is typed.
+func dashed(name string) string {
+	if name == "map-by" || strings.HasPrefix(name, "cpus-") {
+		return "--" + name
 	}
-	switch f[1] {
-	case "node", "numa":
-		return perOf(f[0], f[1], option)
-	case "socket", "skt", "package":
-		return perOf(f[0], "package", option)
-	}
-	return nil
+	return "-" + name
 }
 
-func perOf(n, of, option string) *Per {
-	number, err := strconv.Atoi(n)
-	if err != nil || number < 1 || number > maxPer {
-		return nil
+// policyOf returns what --map-by would be for an option, or for a parameter; "": it places nothing.
+func policyOf(name, value string) string {
+	switch _, last, _ := strings.Cut(name, "rmaps_"); cmp.Or(last, name) {
+	case "npernode", "N", "base_n_pernode", "ppr_n_pernode":
+		return "ppr:" + value + ":node"
+	case "pernode", "base_pernode", "ppr_pernode":
+		return "ppr:1:node"
+	case "npersocket", "base_n_persocket", "ppr_n_persocket":
+		return "ppr:" + value + ":socket"
+	case "ppr", "base_pattern", "ppr_pattern":
+		return "ppr:" + value
+	case "cpus-per-proc", "cpus-per-rank", "base_cpus_per_proc", "base_cpus_per_rank":
+		return "slot:PE=" + value
+	case "map-by", "base_mapping_policy", "default_mapping_policy", "map_by", "prte_map_by":
+		return value
 	}
-	return &Per{N: number, Of: of, Option: option}
+	return ""
+}
+
+// parameters returns the MCA parameters that place processes.
+func (r *reader) parameters() []string {
+	if r.Line.MPI == "openmpi5" {
+		return []string{"rmaps_default_mapping_policy", "prte_map_by", "map_by"}
+	}
+	return strings.Fields("rmaps_base_mapping_policy rmaps_base_n_pernode rmaps_ppr_n_pernode rmaps_base_pernode " +
+		"rmaps_ppr_pernode rmaps_base_n_persocket rmaps_ppr_n_persocket rmaps_base_pattern rmaps_ppr_pattern " +
+		"rmaps_base_cpus_per_proc rmaps_base_cpus_per_rank")
+}
+
+// inForce returns a parameter that mpirun reads. Open MPI 5 takes those of PRRTE as PRTE_MCA_, and from --mca.
+func (r *reader) inForce(name string) (setting.Decided, bool) {
+	five := r.Line.MPI == "openmpi5"
+	i := slices.IndexFunc(r.Decided, func(d setting.Decided) bool {
+		return five && d.Name == "PRTE_MCA_"+name || d.Name == "OMPI_MCA_"+name && (!five || d.From == "mpirun --mca")
+	})
+	if i < 0 {
+		return setting.Decided{}, false
+	}
+	return r.Decided[i], true
+}
+
+// threads reports whether hardware threads count as processors.
+func (r *reader) threads() bool {
+	_, ok := r.option("use-hwthread-cpus")
+	return ok || slices.ContainsFunc(r.Decided, func(d setting.Decided) bool {
+		return strings.Contains(d.Name, "use_hwthread") || strings.Contains(strings.ToLower(d.Value), "hwtcpus")
+	})
+}
+
+// binds reports whether the line decides which processors are used; then launch counts none.
+func (r *reader) binds() bool {
+	_, ok := r.option(strings.Fields("bind-to bind-to-core bind-to-socket bind-to-none cpu-set cpu-list")...)
+	return ok || slices.ContainsFunc(r.Decided, func(d setting.Decided) bool {
+		return slices.ContainsFunc([]string{"bind", "cpu_list", "cpu_set", "slot_list", "default_slots"},
+			func(part string) bool { return strings.Contains(d.Name, part) })
+	})
+}
+
+// readPolicy reads "ppr:2:node:PE=4", "slot:PE=2" or ":PE=2". Modifiers are separated by a colon, or a comma.
+func readPolicy(policy string) (p Per, ok bool) {
+	f := strings.Split(strings.ToLower(policy), ":")
+	p = Per{Of: cmp.Or(f[0], "slot")}
+	f = f[1:]
+	if p.Of == "ppr" {
+		if len(f) < 2 {
+			return Per{}, false
+		}
+		if p.N, ok = number(f[0]); !ok {
+			return Per{}, false
+		}
+		p.Of, f = f[1], f[2:]
+	}
+	several := p.N > 0 && strings.Contains(p.Of, ",")
+	for modifier := range strings.SplitSeq(strings.Join(f, ","), ",") {
+		if n, pe := strings.CutPrefix(modifier, "pe="); pe {
+			if p.CPUs, ok = number(n); !ok {
+				return Per{}, false
+			}
+		}
+		p.Threads = p.Threads || modifier == "hwtcpus"
+	}
+	if p.Of == "socket" || p.Of == "skt" {
+		p.Of = "package"
+	}
+	return p, several || p.Of == "node" || p.N == 0 && p.Of == "slot" || slices.Contains(parts(), p.Of)
+}
+
+// number reads a number of processes or processors, from 1 to maxPer.
+func number(text string) (int, bool) {
+	n, err := strconv.Atoi(text)
+	return n, err == nil && n >= 1 && n <= maxPer
 }
 
 // maxPer bounds a number that is typed.

@@ -33,7 +33,7 @@ func (run Run) Script(a Ask) string {
 			add(`launch_call %s %d & launch_calls="$launch_calls $!"`, quote(c.Addr().String()), c.Port())
 		}
 	}
-	if run.Per != nil && run.Per.Of != "node" {
+	if run.Per != nil && (run.Per.Of != "node" || run.Per.CPUs > 0) {
 		add("%s", countParts)
 	}
 	add("launch_binary %s %s", quote(a.Self), quote(a.Hash))
@@ -89,20 +89,28 @@ func (run Run) environ(env []string) (out []string) {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// countParts says how many packages and NUMA nodes the host has, and of how many processors. It starts no program.
+// countParts counts the parts of the host. It starts no program. Lists of processors in topology and node are files
+// that a shell cannot read byte by byte (Linux 6.18), so it counts cores by their numbers, and NUMA nodes by their
+// links.
 const countParts = `(
 	set +f
-	all=" " n=0 of=0
-	for f in /sys/devices/system/cpu/cpu[0-9]*/topology/physical_package_id; do
-		[ -r "$f" ] && read -r p < "$f" || continue
-		of=$((of + 1))
-		case $all in *" $p "*) ;; *) all="$all$p " n=$((n + 1));; esac
+	all=" " hwthread=0 core=0 l1cache=0 l2cache=0 l3cache=0 numa=0 package=0
+	one() { case $all in *" $1:$2 "*) ;; *) all="$all$1:$2 "; eval "$1=\$(($1 + 1))";; esac; }
+	get() { [ -r "$1" ] && read -r p < "$1"; }
+	for c in /sys/devices/system/cpu/cpu[0-9]*; do
+		get "$c/topology/physical_package_id" || continue
+		hwthread=$((hwthread + 1)) k=
+		one package "$p"
+		for f in physical_package_id die_id cluster_id core_id; do get "$c/topology/$f" && k="$k,$p"; done
+		one core "$k"
+		for d in "$c"/cache/index[0-9]*; do
+			get "$d/level" && l=$p && get "$d/type" && [ "$p" != Instruction ] && get "$d/shared_cpu_list" || continue
+			case $l in [123]) one "l${l}cache" "$p";; esac
+		done
 	done
-	packages=$n n=0
-	for f in /sys/devices/system/node/node[0-9]*/cpulist; do
-		[ -r "$f" ] && read -r p < "$f" && [ -n "$p" ] && n=$((n + 1))
-	done
-	say parts "$of	$packages	$n"
+	for d in /sys/devices/system/node/node[0-9]*/cpu[0-9]*; do [ ! -e "$d" ] || one numa "${d%/*}"; done
+	caches="l3cache $l3cache l2cache $l2cache l1cache $l1cache"
+	say parts "package $package numa $numa $caches core $core hwthread $hwthread"
 )`
 
 // preamble has the functions. The shell ends with what launch_at_end says, as package remote has it. Each answer is one

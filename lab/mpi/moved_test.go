@@ -46,6 +46,20 @@ func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
 				{4, [2]int{1, 1}, []string{"--map-by", "ppr:2:node:OVERSUBSCRIBE"}},
 				{3, [2]int{2, 2}, []string{"--npersocket", "1"}},
 				{2, [2]int{2, 2}, []string{"--npersocket", "1"}},
+				{4, [2]int{2, 2}, []string{"--map-by", "ppr:1:core"}},
+				{4, [2]int{2, 2}, []string{"--map-by", "ppr:1:hwthread"}},
+				{4, [2]int{4, 4}, []string{"--map-by", "ppr:2:l3cache"}},
+				{5, [2]int{4, 4}, []string{"--map-by", "ppr:1:l1cache"}},
+				{2, [2]int{2, 2}, []string{"--map-by", "ppr:2:node,1:socket"}},
+				{2, [2]int{2, 2}, []string{"--map-by", "ppr:1:node:PE=2"}},
+				{4, [2]int{2, 2}, []string{"--map-by", "ppr:2:node:PE=2"}},
+				{2, [2]int{1, 1}, []string{"--map-by", "slot:PE=2"}},
+				{4, [2]int{2, 2}, []string{"--map-by", "slot:PE=2"}},
+				{4, [2]int{2, 2}, []string{"--mca", "rmaps_base_mapping_policy", "slot:PE=2"}}, // 5.0 does not read it
+				{2, [2]int{2, 2}, []string{"--map-by", "core:PE=2"}},
+				{4, [2]int{2, 2}, []string{"--cpus-per-proc", "2"}},
+				{4, [2]int{2, 2}, []string{"--map-by", "slot:PE=1", "--use-hwthread-cpus"}},
+				{4, [2]int{4, 4}, []string{"--map-by", "slot:PE=2", "--use-hwthread-cpus"}},
 			} {
 				tr.line = tr.pair(l.np, l.slots[0], l.slots[1], l.add...)
 				plain, with := tr.run(plainSide, plainLimit), tr.run(launchSide, plainLimit)

@@ -2,73 +2,138 @@ package hosts
 
 import (
 	"fmt"
+	"math"
+	"strings"
 
 	"launch/internal/finding"
 	"launch/internal/mpirun"
 )
 
-// per judges a line that places processes on each host or part of one. done: the slots of all hosts need no look.
+// per judges a line that says where its processes go. done: the slots of all hosts need no look.
 func (j *judge) per() (done bool) {
-	p := j.Run.Per
-	if p == nil {
-		return false
-	}
-	parts := func(h mpirun.Host) int {
-		switch p.Of {
-		case "package":
-			return j.facts(h).Packages
-		case "numa":
-			return j.facts(h).NUMA
-		}
-		return 1
-	}
-	why := Crowded(j.Run, j.MPI, parts, j.slotsOf)
+	why := Crowded(j.Run, j.MPI, j.facts, j.slotsOf)
 	if why == "" {
 		return false
 	}
+	fix := "other numbers in -np and %s, more hosts or slots in %s, or the modifier OVERSUBSCRIBE of --map-by"
+	if j.Run.Per.CPUs > 0 {
+		fix = "other numbers in -np and %s, or more hosts in %s"
+	}
 	j.add("mpi.slots", "", finding.Failf("%s (%s)", why, j.Run.Source).Breaking("mpirun refuses to start").
-		Do("other numbers in -np and %s, more hosts or slots in %s, or the modifier OVERSUBSCRIBE of --map-by", p.Option,
-			j.Run.Source))
+		Do(fix, j.Run.Per.Option, j.Run.Source))
 	return true
 }
 
 // Crowded returns why Open MPI refuses a line with Per: it asks for more processes than Per places, or a host gets more
-// than its slots; "": it does not, or that is not known. parts returns how many nodes, packages or NUMA nodes a host
-// has, 0: not known; slots how many slots it has.
-func Crowded(run mpirun.Run, mpi string, parts, slots func(mpirun.Host) int) string {
-	p := run.Per
-	if p == nil {
+// than its slots or processors; "": it does not, or that is not known. slots returns how many slots a host has, 0: not
+// known. What it counts is the most that a host can get: Open MPI refuses further lines.
+func Crowded(run mpirun.Run, mpi string, facts func(mpirun.Host) mpirun.Facts, slots func(mpirun.Host) int) string {
+	if run.Per == nil {
 		return ""
 	}
-	places := 0
+	c := crowd{Per: *run.Per, five: mpi == "openmpi5", strict: run.Strict}
+	if c.N > 0 && strings.Contains(c.Of, ",") {
+		return c.Option + " names several parts, and Open MPI takes one"
+	}
 	for _, h := range run.Hosts {
-		n := parts(h)
-		if n == 0 || run.Strict && slots(h) == 0 {
+		g := room{name: h.Name, slots: slots(h), parts: 1, cpus: facts(h).Parts[c.CPU()]}
+		if c.CPUs > 0 && h.Slots == 0 {
+			g.slots = g.cpus // as both versions count them
+		}
+		if c.N > 0 && c.Of != "node" {
+			g.parts = facts(h).Parts[c.Of]
+		}
+		if g.parts == 0 || c.strict && g.slots == 0 || c.CPUs > 0 && g.cpus == 0 {
 			return ""
 		}
-		places += n * p.N
+		c.hosts = append(c.hosts, g)
 	}
-	if run.NP > places {
-		return fmt.Sprintf("%d processes, but %s places %d on %s", run.NP, p.Option, places,
-			finding.Count(len(run.Hosts), "host"))
+	np := run.NP
+	if np == 0 {
+		np = c.all()
 	}
-	left := run.NP
-	if left == 0 {
-		left = places
+	return c.judge(np)
+}
+
+// crowd is where a line with Per places processes.
+type crowd struct {
+	mpirun.Per
+	five   bool // Open MPI 5
+	strict bool
+	hosts  []room
+}
+
+// room is what a host has.
+type room struct {
+	name               string
+	slots, parts, cpus int
+}
+
+// all returns how many processes Open MPI starts without -np; 0: not known.
+func (c crowd) all() (np int) {
+	for _, h := range c.hosts {
+		switch {
+		case c.N > 0 && (c.five || c.Of == "node" || c.Of == "package"):
+			np += c.N * h.parts
+		case c.N == 0 && (!c.five || c.Single()):
+			np += h.slots
+		}
 	}
-	for _, h := range run.Hosts {
-		n := min(parts(h)*p.N, left)
-		if has := slots(h); run.Strict && n > has {
-			if mpi != "openmpi5" { // Open MPI 5 places the rest on the next host
-				return fmt.Sprintf("%s gets %s by %s, and has %s", h.Name, finding.Plural(n, "process", "processes"), p.Option,
-					finding.Count(has, "slot"))
-			}
-			n = has
+	return np
+}
+
+// places returns how many processes a host can get where it has slots enough.
+func (c crowd) places(h room) int {
+	switch {
+	case c.CPUs > 1 && c.Single() && (c.five || c.N == 0):
+		return 0
+	case c.five && c.CPUs > 1 && c.N > 0:
+		return c.N * min(h.parts, h.cpus/(c.N*c.CPUs))
+	case c.N > 0:
+		return c.N * h.parts
+	case c.five && c.CPUs > 1:
+		return h.cpus / c.CPUs
+	}
+	return math.MaxInt32
+}
+
+// alone reports whether Open MPI 4 gives each process processors that no other one has.
+func (c crowd) alone() bool {
+	return !c.five && c.CPUs > 0 && c.Of != "core" && c.Of != "hwthread" && (c.N > 0 || c.Of != "node")
+}
+
+// judge returns why np processes are refused.
+func (c crowd) judge(np int) string {
+	places := 0
+	for _, h := range c.hosts {
+		places += c.places(h)
+	}
+	if np > places && places == 0 && c.Single() {
+		return fmt.Sprintf("%s gives each process %d processors of one %s, which is one processor", c.Option, c.CPUs, c.Of)
+	}
+	if np > places {
+		return fmt.Sprintf("%d processes, but %s places %d on %s", np, c.Option, places,
+			finding.Count(len(c.hosts), "host"))
+	}
+	left := np
+	for _, h := range c.hosts {
+		n := min(c.places(h), left)
+		if c.N == 0 || c.five { // the rest goes to the next host
+			n = min(n, h.slots)
+		}
+		gets := fmt.Sprintf("%s gets %s by %s, and has ", h.name, finding.Plural(n, "process", "processes"), c.Option)
+		switch {
+		case !c.strict:
+			return ""
+		case n > h.slots:
+			return gets + finding.Count(h.slots, "slot")
+		case c.alone() && n*c.CPUs > h.cpus:
+			return gets + finding.Count(h.cpus, map[bool]string{false: "core", true: "hardware thread"}[c.Threads])
 		}
 		left -= n
 	}
 	if left > 0 {
-		return fmt.Sprintf("%s and the slots of the hosts leave no room for %s", p.Option,
+		return fmt.Sprintf("%s and the slots of the hosts leave no room for %s", c.Option,
 			finding.Plural(left, "process", "processes"))
 	}
 	return ""

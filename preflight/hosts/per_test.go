@@ -36,11 +36,69 @@ func TestProcessesOfEachHostAreCounted(t *testing.T) {
 	} {
 		run := mpirun.Run{NP: tc.np, Strict: !tc.free, Per: tc.per,
 			Hosts: []mpirun.Host{{Name: "hosta", Slots: tc.a}, {Name: "hostb", Slots: tc.b}}}
-		parts := func(mpirun.Host) int { return map[string]int{"node": 1, "package": 2}[tc.per.Of] }
+		parts := func(mpirun.Host) mpirun.Facts { return mpirun.Facts{Parts: map[string]int{"package": 2}} }
 		slots := func(h mpirun.Host) int { return h.Slots }
 		four, five := Crowded(run, "openmpi4", parts, slots), Crowded(run, "openmpi5", parts, slots)
 		if (four != "") != tc.four || (five != "") != tc.five || !strings.Contains(four, tc.says) {
 			t.Errorf("%+v: %q and %q", tc, four, five)
+		}
+	}
+}
+
+// What is said of a line that Open MPI refuses. Two hosts have 2 slots, 2 cores and 4 hardware threads each.
+func TestWhyALineIsRefused(t *testing.T) {
+	parts := map[string]int{"package": 1, "numa": 1, "l3cache": 1, "l2cache": 2, "core": 2, "hwthread": 4}
+	for _, tc := range []struct {
+		per        mpirun.Per
+		np         int
+		four, five string
+	}{
+		{mpirun.Per{N: 1, Of: "l3cache"}, 2, "", ""},
+		{mpirun.Per{N: 1, Of: "l3cache"}, 3, "3 processes, but X places 2 on 2 hosts",
+			"3 processes, but X places 2 on 2 hosts"},
+		{mpirun.Per{N: 2, Of: "l2cache"}, 4, "hosta gets 4 processes by X, and has 2 slots", ""},
+		{mpirun.Per{N: 2, Of: "l1cache"}, 9, "", ""}, // how many there are is not known
+		{mpirun.Per{N: 2, Of: "node,1"}, 2, "X names several parts, and Open MPI takes one",
+			"X names several parts, and Open MPI takes one"},
+		{mpirun.Per{Of: "slot", CPUs: 2}, 2, "hosta gets 2 processes by X, and has 2 cores", ""},
+		{mpirun.Per{Of: "slot", CPUs: 2}, 3, "hosta gets 2 processes by X, and has 2 cores",
+			"3 processes, but X places 2 on 2 hosts"},
+		{mpirun.Per{Of: "slot", CPUs: 2, Threads: true}, 4, "", ""},
+		{mpirun.Per{Of: "slot", CPUs: 3, Threads: true}, 2, "hosta gets 2 processes by X, and has 4 hardware threads", ""},
+		{mpirun.Per{Of: "core", CPUs: 2}, 1, "X gives each process 2 processors of one core, which is one processor",
+			"X gives each process 2 processors of one core, which is one processor"},
+		{mpirun.Per{Of: "core", CPUs: 2, Threads: true}, 2, "", ""},
+	} {
+		tc.per.Option = "X"
+		run := mpirun.Run{NP: tc.np, Strict: true, Per: &tc.per,
+			Hosts: []mpirun.Host{{Name: "hosta", Slots: 2}, {Name: "hostb", Slots: 2}}}
+		for mpi, want := range map[string]string{"openmpi4": tc.four, "openmpi5": tc.five} {
+			got := Crowded(run, mpi, func(mpirun.Host) mpirun.Facts { return mpirun.Facts{Parts: parts} },
+				func(h mpirun.Host) int { return h.Slots })
+			if got != want {
+				t.Errorf("%s: %+v with %d: %q, want %q", mpi, tc.per, tc.np, got, want)
+			}
+		}
+	}
+}
+
+// A host without a number has as many slots as cores, or hardware threads where those count: seen with both versions.
+func TestSlotsThatAreNotSaidAreProcessors(t *testing.T) {
+	facts := func(mpirun.Host) mpirun.Facts {
+		return mpirun.Facts{Cores: 4, Parts: map[string]int{"core": 2, "hwthread": 4}}
+	}
+	for _, tc := range []struct {
+		np      int
+		threads bool
+		refused bool
+	}{{4, false, false}, {5, false, true}, {8, true, false}, {9, true, true}} {
+		run := mpirun.Run{NP: tc.np, Strict: true, Hosts: []mpirun.Host{{Name: "hosta"}, {Name: "hostb"}},
+			Per: &mpirun.Per{Of: "slot", CPUs: 1, Threads: tc.threads, Option: "X"}}
+		for _, mpi := range []string{"openmpi4", "openmpi5"} {
+			why := Crowded(run, mpi, facts, func(mpirun.Host) int { return 4 })
+			if (why != "") != tc.refused {
+				t.Errorf("%s: %+v: %q", mpi, tc, why)
+			}
 		}
 	}
 }
@@ -57,7 +115,7 @@ func TestPartsThatAreNotKnown(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for i := range in.Answers {
-		in.Answers[i].Facts.Packages = 1
+		in.Answers[i].Facts.Parts = map[string]int{"package": 1}
 	}
 	v := Judge(in)
 	if f := v.Report.Failed(); len(f) != 1 || f[0].What != "4 processes, but -npersocket 1 places 3 on 3 hosts "+

@@ -87,9 +87,9 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	defer a.close()
 	v := hosts.Judge(s.judged(a))
 	s.Hosts, s.unfitHosts = v.Report, v.Unfit
-	s.hostCores = map[string]int{}
+	s.hostFacts = map[string]mpirun.Facts{}
 	for _, h := range a.answers {
-		s.hostCores[h.Name] = h.Facts.Cores
+		s.hostFacts[h.Name] = h.Facts
 		if h.Whole && !h.Local {
 			s.watched = append(s.watched, hostwatch.Host{Name: h.Name, Target: h.Target()})
 		}

@@ -123,7 +123,7 @@ func (s *Start) setPerHost(names []string) {
 // are none.
 func (s *Start) sections(names []string) (out []launcher.Section, why string) {
 	run := s.Mpirun
-	procs, ok := run.Procs(func(host string) int { return s.hostCores[host] })
+	procs, ok := run.Procs(func(host string) int { return s.hostFacts[host].Cores })
 	if !ok {
 		if why = "launch does not know how many processes each host gets"; run.Placed != "" {
 			why += ": " + run.Placed
@@ -158,7 +158,7 @@ func (s *Start) dropUnfit() error {
 	slots := 0
 	for i, h := range run.Hosts {
 		if h.Slots == 0 && run.Strict { // as Open MPI counts them
-			run.Hosts[i].Slots = max(1, s.hostCores[h.Name])
+			run.Hosts[i].Slots = max(1, s.hostFacts[h.Name].Cores)
 		}
 		slots += run.Hosts[i].Slots
 	}
@@ -167,11 +167,8 @@ func (s *Start) dropUnfit() error {
 		return exit.Errorf(exit.Unfit, "%s unfit: %s; --drop-unfit cannot leave %s out: %s",
 			finding.Count(len(s.unfitHosts), "host"), who, who, why).Do("fix the failures above, then start again")
 	}
-	crowded := ""
-	if run.Per != nil && run.Per.Of == "node" {
-		crowded = hosts.Crowded(run, s.Job.MPI, func(mpirun.Host) int { return 1 },
-			func(h mpirun.Host) int { return h.Slots })
-	}
+	crowded := hosts.Crowded(run, s.Job.MPI, func(h mpirun.Host) mpirun.Facts { return s.hostFacts[h.Name] },
+		func(h mpirun.Host) int { return h.Slots })
 	switch {
 	case len(run.Hosts) == 0:
 		return refuse("no host is left")

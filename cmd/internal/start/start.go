@@ -23,6 +23,7 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/job"
 	"launch/internal/launcher"
+	"launch/internal/mpirun"
 	"launch/internal/secret"
 	"launch/preflight"
 	"launch/preflight/bandwidth"
@@ -74,7 +75,7 @@ type Start struct {
 	hostSurvey *finding.Survey
 	hostBench  *bandwidth.Verdict
 	hostPlans  []planned
-	hostCores  map[string]int
+	hostFacts  map[string]mpirun.Facts
 	watched    []hostwatch.Host // other hosts that have answered
 
 	decision peers.Decision
