@@ -2,38 +2,29 @@ package fabric
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
-	"slices"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// misforwarded returns that a VXLAN of this node sends the packets for an address to a host at which no machine
-// answers: an entry of its forwarding table is old.
-func misforwarded(h hop, to netip.Addr) Fault {
-	link, err := netlink.LinkByName(h.iface)
-	if err != nil || link.Type() != "vxlan" {
-		return Fault{}
-	}
-	next := to
-	if h.gateway.IsValid() {
-		next = h.gateway.Unmap()
-	}
-	index := link.Attrs().Index
-	near, err := netlink.NeighList(index, familyOf(next))
+// l2Hosts returns the hardware address of a neighbour in an overlay, and the hosts to which packets for that go;
+// without an entry for it those to which all unknown go, and no hardware address.
+func l2Hosts(iface int, next netip.Addr) (mac string, hosts []netip.Addr) {
+	near, err := netlink.NeighList(iface, familyOf(next))
 	if err != nil {
-		return Fault{}
+		return "", nil
 	}
-	entries, err := netlink.NeighList(index, unix.AF_BRIDGE)
+	entries, err := netlink.NeighList(iface, unix.AF_BRIDGE)
 	if err != nil {
-		return Fault{}
+		return "", nil
 	}
-	mac, hosts := forwarded(next, near, entries)
-	if len(hosts) == 0 || slices.ContainsFunc(hosts, func(host netip.Addr) bool { return Neighbour(host) != Silent }) {
-		return Fault{}
+	if mac, hosts = forwarded(next, near, entries); len(hosts) > 0 {
+		return mac, hosts
 	}
-	return oldEntry(h.iface, to, mac, hosts[0])
+	_, hosts = forwarded(next, []netlink.Neigh{{IP: next.AsSlice(), HardwareAddr: make(net.HardwareAddr, 6)}}, entries)
+	return "", hosts
 }
 
 // forwarded returns the hardware address of a neighbour in an overlay, and the hosts to which packets for that go.

@@ -21,9 +21,9 @@ const fewHops = 16
 // Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
 // it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
 // has no link or no ARP, the node does not take packets to its own address, an entry leads to another machine
-// (Misdirected), NAT sends the packets on to no machine, the router or the host of a VXLAN does not answer, its own
-// queue drops them, or they end at a router. It is the zero Fault where nothing is wrong here. NAT is not looked at
-// where the port is 0.
+// (Misdirected), NAT sends the packets on to no machine, the router does not answer, its own queue drops them, they end
+// at a router, its own filter drops them or their answers, or a tunnel on the way is dead. It is the zero Fault where
+// nothing is wrong here. NAT and filters are not looked at where the port is 0.
 func Stuck(dsts []netip.AddrPort) (f Fault) {
 	for _, dst := range dsts {
 		if f = stuck(dst); f == (Fault{}) {
@@ -35,7 +35,8 @@ func Stuck(dsts []netip.AddrPort) (f Fault) {
 
 func stuck(to netip.AddrPort) Fault {
 	dst := to.Addr().Unmap()
-	if f := blocked(Call{To: netip.AddrPortFrom(dst, to.Port()), Gone: All}); f != (Fault{}) {
+	c := Call{To: netip.AddrPortFrom(dst, to.Port()), Gone: All}
+	if f := blocked(c); f != (Fault{}) {
 		return f
 	}
 	r, err := RouteTo(dst)
@@ -46,7 +47,7 @@ func stuck(to netip.AddrPort) Fault {
 		return Fault{fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router", hops, dst),
 			fmt.Sprintf("sysctl -w %s=64", setting)}
 	}
-	return Fault{}
+	return lost(c)
 }
 
 // blocked returns why packets of a call do not get to its address, whatever their hop limit.
@@ -73,11 +74,21 @@ func blocked(c Call) Fault {
 		if f := h.routerless(dst); f != (Fault{}) {
 			return f
 		}
-		if f := misforwarded(h, dst); f != (Fault{}) {
-			return f
-		}
 	}
 	return queued(c.From, c.To, h.iface, c.Gone == Long)
+}
+
+// lost returns why a call has no answer where no table shows it: it makes one, and looks at what leaves and
+// arrives.
+func lost(c Call) Fault {
+	h, err := nextHop(c.From, c.To)
+	if err != nil || h.local || h.iface == "" || c.Gone != All {
+		return Fault{}
+	}
+	if f := h.filtered(c); f != (Fault{}) {
+		return f
+	}
+	return h.tunnelled(c)
 }
 
 // unsent returns why no packet gets to an address by this node's interfaces, routes and neighbours.

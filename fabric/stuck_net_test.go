@@ -39,6 +39,7 @@ func newWired(t *testing.T) *wired {
 	w.run("ip link set lo up; ip link add eth0 type veth peer name eth0 netns " + w.there)
 	w.run("ip addr add 10.0.2.1/24 dev eth0; ip link set eth0 up; ip route add default via 10.0.2.2")
 	w.far("ip link set lo up; ip addr add 10.0.2.2/24 dev eth0; ip link set eth0 up")
+	w.run("until ip link show eth0 | grep -q LOWER_UP; do sleep 0.01; done")
 	return w
 }
 
@@ -104,6 +105,20 @@ func (w *wired) overlay(host string) {
 		"bridge fdb append 02:00:00:00:00:02 dev vx0 dst " + host)
 }
 
+// overlays is overlay with the other machine's end.
+func (w *wired) overlays() {
+	w.t.Helper()
+	w.overlay("10.0.2.2")
+	w.far("ip link add vx0 address 02:00:00:00:00:02 type vxlan id 42 dstport 8472 local 10.0.2.2 remote 10.0.2.1 dev " +
+		"eth0; ip link set vx0 up; ip addr add 10.244.0.2/24 dev vx0")
+}
+
+// drops adds a rule of a filter here.
+func (w *wired) drops(hook, match string) {
+	w.t.Helper()
+	w.run("nft 'table ip f { chain c { type filter hook " + hook + " priority 0; " + match + " drop; }; }'")
+}
+
 // answersLate lets the other machine answer ARP only after more than a second.
 func (w *wired) answersLate() {
 	w.t.Helper()
@@ -144,11 +159,38 @@ func TestWhichOfThisNodesTablesAreTheReason(t *testing.T) {
 			w.run("ip route replace default via 10.0.2.99")
 		}},
 		"a host of a VXLAN that answers ARP late": {"10.244.0.2:29500", "", func(w *wired) {
-			w.overlay("10.0.2.2")
+			w.overlays()
 			w.answersLate()
 		}},
 		"no host of a VXLAN": {"10.244.0.2:29500", "to the host 10.0.2.99, and no machine answers there", func(w *wired) {
 			w.overlay("10.0.2.99")
+		}},
+		"a VXLAN whose packets this node drops": {"10.244.0.2:29500",
+			"the tunnel's packets (UDP 8472) arrive at eth0, and this node's own firewall drops them", func(w *wired) {
+				w.overlays()
+				w.drops("input", "udp dport 8472")
+			}},
+		"a VXLAN whose packets do not leave": {"10.244.0.2:29500", "(UDP 8472) do not leave this node", func(w *wired) {
+			w.overlays()
+			w.drops("output", "udp dport 8472")
+		}},
+		"a VXLAN whose packets the other host drops": {"10.244.0.2:29500", "packets in the tunnel (UDP 8472) get no answer" +
+			": a filter there or between drops UDP 8472", func(w *wired) {
+			w.overlays()
+			w.far("nft \"table ip f { chain i { type filter hook input priority 0; udp dport 8472 drop; }; }\"")
+		}},
+		"a VXLAN that works to a machine that drops calls": {"10.244.0.2:29500", "", func(w *wired) {
+			w.overlays()
+			w.far("nft \"table ip f { chain i { type filter hook input priority 0; tcp dport 29500 drop; }; }\"")
+		}},
+		"this node drops the answers": {"10.0.2.2:29500", "the answers of 10.0.2.2 arrive at eth0 of", func(w *wired) {
+			w.listens(true, 29500)
+			w.drops("input", "tcp sport 29500")
+		}},
+		"this node drops its calls": {"10.0.2.2:29500", "what this node sends to 10.0.2.2 does not leave by eth0",
+			func(w *wired) { w.drops("output", "tcp dport 29500") }},
+		"the other machine drops calls": {"10.0.2.2:29500", "", func(w *wired) {
+			w.far("nft \"table ip f { chain i { type filter hook input priority 0; tcp dport 29500 drop; }; }\"")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,6 +78,15 @@ func Wrong(c Call) Fault {
 	if why != "" {
 		return Fault{why, "ip xfrm policy; ip xfrm state: is the IKE daemon up (strongSwan, Libreswan)?"}
 	}
+	if f := c.refusedAnswers(from); f != (Fault{}) {
+		return f
+	}
+	return lost(c)
+}
+
+// refusedAnswers returns why this node does not take what the other one sends to it: by ARP, or by rp_filter.
+func (c Call) refusedAnswers(from netip.Addr) Fault {
+	to := c.To.Addr()
 	i, ok := interfaceWith(from)
 	if !ok || !from.Is4() {
 		return Fault{}

@@ -3,6 +3,7 @@ package calls
 import (
 	"iter"
 	"net/netip"
+	"time"
 
 	"launch/fabric"
 	"launch/internal/sidechannel"
@@ -16,14 +17,15 @@ type Tables struct {
 	Detour  func(from netip.Addr, to netip.AddrPort) fabric.Detour // fabric.DetourTo
 }
 
-// mostBlamed bounds the calls of which the reason is looked for; each takes up to a second.
-const mostBlamed = 16
+// mostBlamed bounds the calls of which the reason is looked for, and blameTime how long that may take before another
+// one is begun; each takes up to 3 s.
+const mostBlamed, blameTime = 16, 8 * time.Second
 
 // own finds the calls that this node's own tables explain: it is at fault then, and not the called node or the path.
 func (c Caller) own(made []Call) {
-	left := mostBlamed
+	left, end := mostBlamed, time.Now().Add(blameTime)
 	for i := range made { // one after the other: some send packets, and look at a counter that all share
-		if k := &made[i]; left > 0 && (k.Failed() || k.Stall != "" || k.Hole || k.Never > 0) {
+		if k := &made[i]; left > 0 && time.Now().Before(end) && (k.Failed() || k.Stall != "" || k.Hole || k.Never > 0) {
 			c.blame(k)
 			left--
 		}
