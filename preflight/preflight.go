@@ -103,6 +103,9 @@ type Input struct {
 	Redirected func(to netip.AddrPort) (on netip.AddrPort)
 	// Trail returns how far packets get to an address (fabric.TrailTo); nil: none are sent.
 	Trail func(ctx context.Context, dst netip.Addr) fabric.Trail
+	// Around returns what other machines answer in the network that leads to an address (fabric.AroundOf); nil: they are
+	// not asked.
+	Around func(ctx context.Context, to netip.AddrPort) fabric.Around
 	// Detour returns in which unusual way this node sends packets to an address (fabric.DetourTo).
 	Detour func(to netip.AddrPort) fabric.Detour
 	// Stat returns fs.ErrPermission for a file that this user cannot read.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -87,17 +86,10 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	all, later := endpoints(in.Job.Store.V), ctx
 	ctx, cancel := context.WithTimeout(ctx, preflight.Network)
 	defer cancel()
-	var wild, source finding.Finding
-	var answersAny, answersOther bool
-	var asking sync.WaitGroup
-	asking.Go(func() { wild, answersAny = anyName(ctx, in, all) }) // the calls may take all the time
-	ended := make(chan struct{})
-	asking.Go(func() { source, answersOther = otherSource(ctx, in, all, ended) })
-	var trail fabric.Trail
-	asking.Go(func() { trail = trailOf(ctx, in, all, ended) })
+	var more aside
+	ended := more.begin(ctx, later, in, all)
 	tried := tries(ctx, in, all)
-	close(ended)
-	asking.Wait()
+	ended(slices.ContainsFunc(tried, func(t try) bool { return !t.silent() }))
 	open, silent, unasked := 0, 0, 0
 	var seen []finding.Seen
 	for _, e := range all {
@@ -116,20 +108,21 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 			seen = append(seen, finding.Seen{Where: t.where(), What: t.err.Error()})
 		}
 	}
-	f := answered(later, in, all, open, silent, trail)
+	f := answered(later, in, all, open, silent, more)
+	certain := false
 	if open == 0 && silent > 0 {
-		if w, found := wrongHere(later, in, all); found {
-			f = w
+		if w, sure, found := wrongHere(later, in, all); found {
+			f, certain = w, sure
 		}
 	}
 	if dead, found := deadAddress(tried); found {
 		f = dead
 	}
-	if open == 0 && silent == len(all) && answersOther {
-		f = source
+	if open == 0 && silent == len(all) && more.answersOther && !certain {
+		f = more.source
 	}
-	if open == 0 && answersAny {
-		f = wild
+	if open == 0 && more.answersAny {
+		f = more.wild
 	}
 	if open == 0 && unasked > 0 {
 		f = finding.Skipf("could not tell: the address of %s was not found in time", finding.Join(all, endpoint.String))
@@ -196,10 +189,11 @@ func anyName(ctx context.Context, in preflight.Input, all []endpoint) (finding.F
 // noSuchHost is a name that no host has.
 const noSuchHost = "launch-asks-for-no-such-host."
 
-// wrongHere finds why this node cannot send to any of the endpoints, or in which unusual way it sends to each.
-func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f finding.Finding, found bool) {
+// wrongHere finds why this node cannot send to any of the endpoints, or in which unusual way, which may be meant, it
+// sends to each.
+func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f finding.Finding, certain, found bool) {
 	if in.Stuck == nil {
-		return f, false
+		return f, false, false
 	}
 	var at []netip.AddrPort
 	for _, e := range all {
@@ -208,58 +202,29 @@ func wrongHere(ctx context.Context, in preflight.Input, all []endpoint) (f findi
 	waits := "this node waits until its --join-timeout"
 	if s := in.Stuck(at); s.Why != "" {
 		return finding.Warnf("the store is not reached, and the reason is here: %s", s.Why).Breaking("%s", waits).
-			Do("%s", s.Here()), true
+			Do("%s", s.Here()), true, true
 	}
 	var odd fabric.Detour
 	for _, to := range at {
 		if odd = in.Detour(to); odd.Why == "" {
-			return f, false
+			return f, false, false
 		}
 	}
 	if odd.Why == "" {
-		return f, false
+		return f, false, false
 	}
 	names := finding.Join(all, endpoint.String)
 	return finding.Warnf("%s does not answer, and the way to it is unusual: %s", names, odd.Why).
-		Breaking("%s", waits).Do("%s", odd.Here()), true
-}
-
-// trailAfter is for how long a call may have no answer before the routers on the way are asked.
-const trailAfter = 500 * time.Millisecond
-
-// trailOf returns how far packets to the store's only address get, as routers on the way show it, if a call to it has
-// no answer for trailAfter. It ends with the calls.
-func trailOf(ctx context.Context, in preflight.Input, all []endpoint, ended <-chan struct{}) fabric.Trail {
-	select {
-	case <-ended:
-		return fabric.Trail{}
-	case <-time.After(trailAfter):
-	}
-	if in.Trail == nil || len(all) != 1 {
-		return fabric.Trail{}
-	}
-	at := addrsOf(ctx, in, all[0]).addrs
-	if len(at) != 1 {
-		return fabric.Trail{}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-ended:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return in.Trail(ctx, at[0])
+		Breaking("%s", waits).Do("%s", odd.Here()), false, true
 }
 
 // NotEven is what store.answers says of a store of which no packet arrives.
 const NotEven = "does not answer, not even with a refusal"
 
 // silentStore says what may be wrong where no packet of the store's host arrives.
-func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail fabric.Trail) finding.Finding {
+func silentStore(ctx context.Context, in preflight.Input, all []endpoint, more aside) finding.Finding {
 	names, there := finding.Join(all, endpoint.String), fabric.Unseen
+	trail := more.trail
 	way := trail.Fault()
 	if in.Neighbour != nil && len(all) == 1 {
 		for _, a := range addrsOf(ctx, in, all[0]).addrs {
@@ -271,13 +236,21 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint, trail 
 	fix := "ip neigh; ip -d link   # on this node: no neighbour there? is it in the same network, VLAN or VXLAN?\n"
 	host := "ip addr; ss -ltn; iptables -S; nft list ruleset; sysctl net.ipv4.conf.all.rp_filter   # on that machine, " +
 		"the store host"
+	cut := more.around.Fault()
 	switch {
+	case cut.Why != "":
+		why, fix, host = cut.Why, cut.Here(), ""
 	case way.Why != "":
 		why, fix = way.Why, way.Do+"\n"
 	case trail.Router.IsValid():
 		why += fmt.Sprintf(", or the router %s on the way, which says nothing of them, does not forward them", trail.Router)
 		fix = fmt.Sprintf("ip neigh show %[1]s   # here: is the router there?\n"+
 			"sysctl net.ipv4.ip_forward; ip route; nft list ruleset   # on the router %[1]s, if it is yours\n", trail.Router)
+	case there == fabric.Here && len(more.around.Answer) > 0:
+		why = fmt.Sprintf("a machine answers for that address (ip neigh), so it is up, and %s answers this node: a firewall "+
+			"or a strict rp_filter there drops the packets, or it is another machine that has the address",
+			more.around.Answer[0])
+		fix = ""
 	case there == fabric.Here:
 		why = "a machine answers for that address (ip neigh), so it is up: a firewall or a strict rp_filter there drops " +
 			"the packets, a filter at this node's own port of the network (security group, anti-spoofing) does, or it is " +
@@ -316,14 +289,14 @@ func portsOf(ctx context.Context, in preflight.Input, e endpoint) []netip.AddrPo
 
 // answered judges how many endpoints took a connection, and how many stayed silent.
 func answered(ctx context.Context, in preflight.Input, all []endpoint, open, silent int,
-	trail fabric.Trail) finding.Finding {
+	more aside) finding.Finding {
 	names := finding.Join(all, endpoint.String)
 	switch {
 	case open == len(all):
 		return finding.Passf("%s answers", names)
 	case in.Job.Store.V.Embedded && silent == len(all):
 		// A running machine refuses the connection before its launch starts.
-		return silentStore(ctx, in, all, trail)
+		return silentStore(ctx, in, all, more)
 	case in.Job.Store.V.Embedded:
 		return finding.Skipf("the store at %s is not up yet, launch waits for it", names)
 	case open > 0:

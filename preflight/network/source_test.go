@@ -60,6 +60,32 @@ func TestTheSourceAddressThatAStoreAnswersIsNamed(t *testing.T) {
 	}
 }
 
+// A reason that this node shows itself precedes an answer to another address: a tunnel may be dead one way only.
+func TestACertainReasonPrecedesAnotherSource(t *testing.T) {
+	for want, stuck := range map[string]fabric.Fault{
+		"warn the reason is here: the way of this node": {Why: "the way of this node", Do: "nft list ruleset"},
+		"warn answers calls from 10.0.0.7":              {},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in := checktest.Four()
+			in.Job.Store.V.Host = "10.0.0.1"
+			in.Node.Interfaces = []fabric.Interface{{Name: "eth0", Kind: "physical", Up: true, Addrs: []netip.Prefix{
+				netip.MustParsePrefix("10.0.0.77/24"), netip.MustParsePrefix("10.0.0.7/24")}}}
+			in.Dial = func(ctx context.Context, network, _ string) (net.Conn, error) {
+				if network == "udp" {
+					return at{local: netip.MustParseAddr("10.0.0.77")}, nil
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			in.DialFrom = func(context.Context, netip.Addr, string) (net.Conn, error) { return at{}, nil }
+			in.Stuck = func([]netip.AddrPort) fabric.Fault { return stuck }
+			in.Detour = func(netip.AddrPort) fabric.Detour { return fabric.Detour{} }
+			checktest.Wants(t, checktest.Verdict(t, Checks(), "store.answers", in), want)
+		})
+	}
+}
+
 // A store that is silent: first what this node shows of the way there, then whether a machine is there.
 func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 	odd := fabric.Detour{Fault: fabric.Fault{Why: "this node sends packets to a router", Do: "ip rule"}}
@@ -70,7 +96,13 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 		on         string // where NAT sends the calls
 		want       string
 		trail      fabric.Trail
+		around     fabric.Around
 	}{
+		"another machine answers": {there: fabric.Here, want: "warn 10.0.0.3 answers this node: a firewall or a strict " +
+			"rp_filter there", around: fabric.Around{Answer: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}},
+		"no machine answers by IP": {there: fabric.Here, want: "warn also the machine 10.0.0.3 answers ARP and nothing " +
+			"else. A filter at this node's own port", around: fabric.Around{Interface: "eth0",
+			Own: netip.MustParseAddr("10.0.0.7"), Mute: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}},
 		"a router": {want: "warn the router 10.1.0.1 says that packets do not get from it to 10.0.0.1",
 			trail: fabric.Trail{To: netip.MustParseAddr("10.0.0.1"), Router: netip.MustParseAddr("10.9.0.1"),
 				Refused: netip.MustParseAddr("10.1.0.1")}},
@@ -96,6 +128,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 				in.Detour = func(netip.AddrPort) fabric.Detour { return fabric.Detour{Fault: tt.odd} }
 				in.Neighbour = func(netip.Addr) fabric.Presence { return tt.there }
 				in.Trail = func(context.Context, netip.Addr) fabric.Trail { return tt.trail }
+				in.Around = func(context.Context, netip.AddrPort) fabric.Around { return tt.around }
 				in.Redirected = func(netip.AddrPort) (on netip.AddrPort) {
 					on, _ = netip.ParseAddrPort(tt.on)
 					return on
