@@ -161,7 +161,7 @@ func (s *Start) enter(ctx context.Context) error {
 		return err
 	}
 	s.wait.alone, s.wait.unhosted, s.wait.twin = s.sayAlone, s.unhosted, s.twin
-	s.wait.silent, s.wait.apart, s.wait.callers, s.wait.deaf = s.saySilent, s.sayApart, s.sayCallers(), s.sayDeaf()
+	s.wait.silent, s.wait.apart, s.wait.callers, s.wait.deaf = s.whySilent, s.sayApart, s.sayCallers(), s.sayDeaf()
 	s.wait.claimed = func() { s.UI.Findings(s.claimed(place.Addr), false) }
 	spec := companion.Spec{
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),

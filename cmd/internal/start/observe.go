@@ -1,6 +1,7 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -25,27 +26,30 @@ type observer struct {
 	unhosted func(rendezvous.Event) string
 	twin     func(other string) string
 
-	// silent, if set, prints once why a store may not answer for long; apart why nodes are lost again and again.
-	silent func(ctx context.Context, long bool) (said bool)
+	// silent, if set, returns once why a store may not answer for long, "": nothing is known; apart prints why nodes are
+	// lost again and again.
+	silent func(ctx context.Context, long bool) (said string)
 	apart  func()
 	// callers, if set, prints which nodes call the store here in vain.
 	callers func(now time.Time)
 	// deaf, if set, prints what this node drops of what others send.
 	deaf func(now time.Time)
 
-	mu      sync.Mutex
-	latest  string           // the last event
-	standby bool             // this node has no place: the wait has no limit
-	joined  bool             // this node has its world: earlier arrivals are no news
-	broken  func(why string) // ends what is done for the joined world; nil: nothing
-	lost    func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
-	away    bool             // the store is lost
-	since   time.Time        // from then on
-	looked  bool             // for the reason of that, before silentAfter
-	losses  int              // how often it was lost
-	breaks  int              // how many worlds broke up before their start
-	over    bool             // this node has what it waited for: who leaves now is no news
-	here    int              // how many nodes have joined, this one included; 0: not known
+	mu       sync.Mutex
+	latest   string           // the last event
+	standby  bool             // this node has no place: the wait has no limit
+	joined   bool             // this node has its world: earlier arrivals are no news
+	broken   func(why string) // ends what is done for the joined world; nil: nothing
+	lost     func(why string) // reports the loss of the store to a run with restarts; nil: it is a wait's
+	away     bool             // the store is lost
+	since    time.Time        // from then on
+	looked   bool             // for the reason of that, before silentAfter
+	why      string           // that reason, as far as it is known
+	answered bool             // the store has answered after a silence
+	losses   int              // how often it was lost
+	breaks   int              // how many worlds broke up before their start
+	over     bool             // this node has what it waited for: who leaves now is no news
+	here     int              // how many nodes have joined, this one included; 0: not known
 }
 
 // begin prints events, a live line and reminders until the returned func is called.
@@ -146,12 +150,19 @@ func (o *observer) saySilent(ctx context.Context, now time.Time) {
 	due := say != nil && o.away && o.lost == nil && (long || (since >= shortAfter || o.losses > 1) && !o.looked)
 	o.looked = o.looked || due
 	o.mu.Unlock()
-	if !due || !say(ctx, long) && !long || ctx.Err() != nil {
+	if !due {
+		return
+	}
+	text := say(ctx, long)
+	if text != "" {
+		o.ui.Note("%s", text)
+	}
+	if text == "" && !long || ctx.Err() != nil {
 		return // where the wait is over, a later one looks again
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.silent = nil
+	o.silent, o.why = nil, cmp.Or(text, o.why)
 }
 
 // brokeUp counts the worlds that broke up, and returns what says why, at the second one.
@@ -223,12 +234,27 @@ func (o *observer) withoutStore() bool {
 	return o.away
 }
 
+// reason returns why the store does not answer, as it was printed during the wait; "": it was not found, or the store
+// has answered since.
+func (o *observer) reason() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.why
+}
+
+// hasAnswered returns whether the store has answered after a silence.
+func (o *observer) hasAnswered() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.answered
+}
+
 // hint returns what may keep the nodes apart, as an event shows it; "": nothing new.
 func (o *observer) hint(e rendezvous.Event) (text string) {
 	switch {
 	case e.Kind == rendezvous.Lost && o.unhosted != nil && o.here == 0:
 		if text = o.unhosted(e); text != "" {
-			o.unhosted = nil
+			o.unhosted, o.why = nil, text
 		}
 	case e.Kind == rendezvous.Conflict && o.twin != nil:
 		text = o.twin(e.Member.Name())
@@ -250,7 +276,7 @@ func (o *observer) event(e rendezvous.Event) {
 	if e.Kind != rendezvous.Broken {
 		o.latest, o.standby = text, e.Kind == rendezvous.Spare
 		if e.Kind == rendezvous.Back {
-			o.latest = ""
+			o.latest, o.why, o.answered = "", "", true
 		}
 	}
 	switch e.Kind {

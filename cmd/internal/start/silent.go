@@ -51,10 +51,10 @@ func (s *Start) onlyStore() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// saySilent prints why a store may not answer, and returns whether it did: new connections show whether packets to its
+// whySilent returns why a store may not answer; "": nothing is known. New connections show whether packets to its
 // host are lost, or connections beyond a limit, or those of some ports. Where all open, a firewall or tunnel may drop
 // longer packets alone; that is said only after a long silence.
-func (s *Start) saySilent(ctx context.Context, long bool) bool {
+func (s *Start) whySilent(ctx context.Context, long bool) string {
 	crowd := 12
 	if s.Job.Nodes.V >= manyNodes {
 		crowd = 1
@@ -62,7 +62,7 @@ func (s *Start) saySilent(ctx context.Context, long bool) bool {
 	for _, at := range s.storeAt() {
 		f, ends := sidechannel.OpenFlows(ctx, at, sidechannel.Options{}, crowd)
 		if ctx.Err() != nil {
-			return false // a later wait looks again
+			return "" // a later wait looks again
 		}
 		text := own(at, f, ends)
 		if text == "" {
@@ -78,11 +78,10 @@ func (s *Start) saySilent(ctx context.Context, long bool) bool {
 				calls.FindLimit("the store host"))
 		}
 		if text != "" {
-			s.UI.Note("%s", text)
-			return true
+			return text
 		}
 	}
-	return false
+	return ""
 }
 
 // own returns what this node's own tables show of connections to the store, of which none opens, or a part, or all

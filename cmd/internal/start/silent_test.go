@@ -2,23 +2,29 @@ package start
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"launch/cmd/internal/storeaddr"
 	"launch/cmd/internal/ui"
+	"launch/internal/exit"
+	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
 func TestALongSilenceOfTheStoreIsExplainedOnce(t *testing.T) {
 	said := 0
 	o := observer{ui: ui.New(io.Discard, io.Discard, ui.Options{Env: os.Getenv})}
-	o.silent = func(_ context.Context, long bool) bool {
-		if long {
-			said++
+	o.silent = func(_ context.Context, long bool) string {
+		if !long {
+			return ""
 		}
-		return long
+		said++
+		return "a limit"
 	}
 	o.event(rendezvous.Event{Kind: rendezvous.Lost, Text: "no answer"})
 	o.saySilent(t.Context(), time.Now())
@@ -40,6 +46,36 @@ func TestALongSilenceOfTheStoreIsExplainedOnce(t *testing.T) {
 	o.saySilent(t.Context(), later)
 	if said != 1 {
 		t.Errorf("it is explained %d times", said)
+	}
+	if got := o.reason(); got != "a limit" {
+		t.Errorf("at the end the reason is %q", got)
+	}
+	o.event(rendezvous.Event{Kind: rendezvous.Back})
+	if got := o.reason(); got != "" {
+		t.Errorf("after an answer the reason is %q", got)
+	}
+}
+
+// At the end of the wait, a node says again what it has found, in the place of a guess.
+func TestTheEndOfAWaitRepeatsTheReason(t *testing.T) {
+	lost := fmt.Errorf("%w: 192.0.2.1:29377: i/o timeout", rendezvous.ErrUnreachable)
+	s := Start{store: &storeaddr.Place{Endpoints: []string{"192.0.2.1:29377"}}}
+	if e := Failure(s.blameWay(t.Context(), lost), nil); !strings.Contains(e.Fix, "is --store right") {
+		t.Errorf("without a reason: %s", e.Fix)
+	}
+	s.wait.why = "a limit on new connections"
+	e := Failure(s.blameWay(t.Context(), lost), nil)
+	if !strings.HasPrefix(e.Fix, "a limit") || e.Code != exit.Unreachable {
+		t.Errorf("with a note: %d %s", e.Code, e.Fix)
+	}
+	s.Local = finding.Report{finding.Warnf("it answers calls from another address").Named("store.answers").Do("ip rule")}
+	e = Failure(s.blameWay(t.Context(), lost), nil)
+	if !strings.Contains(e.What, "another address") || e.Fix != "ip rule" {
+		t.Errorf("with a finding: %s; %s", e.What, e.Fix)
+	}
+	s.wait.answered = true
+	if e := Failure(s.blameWay(t.Context(), lost), nil); strings.Contains(e.What, "another address") {
+		t.Errorf("after an answer: %s", e.What)
 	}
 }
 
