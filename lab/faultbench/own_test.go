@@ -32,7 +32,40 @@ func ownFaults() []fault {
 			tr.sick.split(tr.hosts[1], tr.hosts[0], "10.77.0.250")
 		},
 		want: []string{"fail peer.flows has several next hops", "fail peer.reach has several next hops"},
+	}, {
+		group: "own", name: "one node drops the packets of its tunnel", ci: true, sizes: []int{3},
+		inject: func(tr *trial) {
+			tr.overlay()
+			tr.sick.Filter("input", "udp dport 8472 drop")
+		},
+		want: []string{"warn store.answers (UDP 8472) arrive at eth0, and this node's own firewall drops them",
+			"69 this node's own firewall drops them"},
+	}, {
+		group: "own", name: "one node drops the answers of the store", ci: true, sizes: []int{2},
+		inject: func(tr *trial) { tr.sick.Filter("input", "tcp sport 29377 drop") },
+		want: []string{"warn store.answers arrive at eth0 of this node, and this node drops them",
+			"69 and this node drops them"},
 	}}
+}
+
+// overlay has all hosts use addresses of a network over VXLAN, with fixed entries as flannel's.
+func (tr *trial) overlay() {
+	inner := func(i int) (addr, mac string) {
+		return fmt.Sprintf("10.244.0.%d", i+1), fmt.Sprintf("02:00:00:00:00:%02x", i+1)
+	}
+	for i, h := range tr.hosts {
+		addr, mac := inner(i)
+		line := "ip link add vx0 address " + mac + " type vxlan id 42 dstport 8472 local " + h.Addr + " nolearning dev " +
+			"eth0; ip link set vx0 up; ip addr add " + addr + "/24 dev vx0"
+		for j, other := range tr.hosts {
+			if addr, mac := inner(j); j != i {
+				line += "; ip neigh replace " + addr + " lladdr " + mac + " dev vx0 nud permanent; bridge fdb append " + mac +
+					" dev vx0 dst " + other.Addr
+			}
+		}
+		h.Run("", "sh", "-ec", line)
+	}
+	tr.store, _ = inner(0)
 }
 
 // shaped limits what a host sends to 1 Gbit/s.
@@ -113,6 +146,7 @@ func TestOwnTablesThatWork(t *testing.T) {
 			tr.sick.flags = append(tr.sick.flags, "--store", "10.96.0.10")
 		},
 		"NAT that sends all calls to a relay here": func(tr *trial) { tr.sick.relayed(tr) },
+		"a tunnel that works":                      func(tr *trial) { tr.overlay() },
 		"two next hops that work": func(tr *trial) {
 			tr.sick.split(tr.hosts[1], tr.hosts[0], tr.hosts[1].Addr)
 		},
@@ -128,7 +162,7 @@ func TestOwnTablesThatWork(t *testing.T) {
 				}
 				for _, l := range h.Lines() {
 					if s := fmt.Sprint(l.Said.Text, l.Said.What); strings.Contains(s, "this node's own") ||
-						strings.Contains(s, "NAT") || strings.Contains(s, "next hops") {
+						strings.Contains(s, "NAT") || strings.Contains(s, "next hops") || strings.Contains(s, "tunnel") {
 						t.Errorf("%s: %s", h.Name, s)
 					}
 				}
