@@ -122,8 +122,8 @@ func (a Around) Fault() Fault {
 	}
 	return Fault{fmt.Sprintf("no packet of IP gets from other machines of the network of %s to this node, or none from "+
 		"it to them, while ARP does: also the %s %s %s ARP and nothing else. A filter at this node's own port of "+
-		"the network drops IP to or from %s (port security, anti-spoofing, a security group, a source check)", a.Interface, machines,
-		strings.Join(list, ", "), verb, a.Own),
+		"the network drops IP to or from %s (port security, anti-spoofing, a security group, a source check)", a.Interface,
+		machines, strings.Join(list, ", "), verb, a.Own),
 		fmt.Sprintf("ip -br addr show dev %s; ip link show dev %[1]s\ncompare the address and the hardware address with "+
 			"those that the switch, hypervisor or cloud has for this port, and its security groups", a.Interface)}
 }

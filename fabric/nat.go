@@ -154,6 +154,32 @@ func tracked(own, to netip.AddrPort) ([]byte, error) {
 	return answers[0], nil
 }
 
+// Untracked reports whether the kernel's table of connections has no entry for an open one, whichever end has begun it.
+// It is false where this user may not ask, which takes CAP_NET_ADMIN.
+func Untracked(own, to netip.AddrPort) bool {
+	own, to = plain(own), plain(to)
+	for _, ends := range [][2]netip.AddrPort{{own, to}, {to, own}} {
+		if _, err := tracked(ends[0], ends[1]); !errors.Is(err, unix.ENOENT) {
+			return false
+		}
+	}
+	return true
+}
+
+// Tracks reports whether the kernel's table of connections has an entry for a call, which this begins: a firewall or
+// NAT of this node needs such entries.
+func Tracks(from netip.Addr, to netip.AddrPort) bool {
+	fd, own, err := begin(from, plain(to))
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	_, err = tracked(plain(own), plain(to))
+	return err == nil
+}
+
+func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
+
 const (
 	// eventWait bounds the wait for the kernel's report of a connection that it has just begun.
 	eventWait = 100 * time.Millisecond

@@ -76,3 +76,39 @@ func TestACallThatNoNATSendsOn(t *testing.T) {
 		}
 	}
 }
+
+// A firewall that was started after a connection has no entry for it, and one for a new call.
+func TestWhetherAConnectionIsForgotten(t *testing.T) {
+	const tracks = "nft 'table ip f { chain i { type filter hook input priority 0; ct state established accept; }; }'"
+	for name, tt := range map[string]struct {
+		before, after     string
+		forgotten, tracks bool
+	}{
+		"a firewall that was restarted": {"true", tracks, true, true},
+		"a firewall that knows it":      {tracks, "true", false, true},
+		"no firewall":                   {"true", "true", true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWired(t)
+			w.listens(true, 29500)
+			w.run(tt.before)
+			to := netip.MustParseAddrPort("10.0.2.2:29500")
+			fd, own, err := begin(netip.Addr{}, to)
+			if err != nil || !answers(fd, answerWait) {
+				t.Fatal(err)
+			}
+			defer unix.Close(fd)
+			w.run(tt.after)
+			if got := Untracked(own, to); got != tt.forgotten {
+				t.Errorf("without an entry: %t", got)
+			}
+			if got := Untracked(to, own); got != tt.forgotten {
+				t.Errorf("seen from its other end: %t", got)
+			}
+			if got := Tracks(own.Addr(), to); got != tt.tracks {
+				t.Errorf("it tracks new ones: %t", got)
+			}
+		})
+	}
+}
