@@ -359,11 +359,11 @@ var pathCauses = []Cause{
 		Sign: "Connections of one node fail, or stop in the middle; the network and the other nodes are sound.",
 		For: "the node's own kernel refuses a call; or data waits, nothing counts as sent, and the other end takes more; " +
 			"or packets get lost and the node shows why: IPsec, rp_filter, no answers by ARP, its own queue, a router that " +
-			"does not exist",
+			"does not exist, a firewall without an entry for the connection",
 		Against: "data was sent and is not acknowledged",
 		Do:      "ip rule; ip route; nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc   # on that node",
 		Source: "the error of connect(2), which is EINVAL for a blackhole route; tcp_info: backoff, 0 unacked, send queue; " +
-			"ip xfrm policy; /proc/net/xfrm_stat; /proc/net/netstat; sysctl net.ipv4.conf",
+			"ip xfrm policy; /proc/net/xfrm_stat; /proc/net/netstat; sysctl net.ipv4.conf; the kernel's table of connections",
 	},
 	{
 		ID: "path.stale", depth: onTheSpot, Title: "A connection is dead that was open",

@@ -55,7 +55,7 @@ func latest(a, b *scene.Scene) *scene.Scene {
 	}
 	s := *a
 	if s.Paths == nil && s.Ways == nil {
-		s.Paths, s.Ways = b.Paths, b.Ways
+		s.Paths, s.Ways, s.Sockets = b.Paths, b.Ways, remembered(s.Sockets, b.Sockets)
 	}
 	if s.Past == nil {
 		s.Past = b.Past
@@ -119,6 +119,21 @@ func localAddrs(all []scene.Socket) (out []netip.Addr) {
 		if a := k.Local.Addr().Unmap(); a.IsValid() && !a.IsLoopback() && !a.IsUnspecified() && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
+	}
+	return out
+}
+
+// remembered returns sockets with the marks that an earlier look has given the same ones.
+func remembered(sockets, earlier []scene.Socket) []scene.Socket {
+	marked := slices.DeleteFunc(slices.Clone(earlier), func(k scene.Socket) bool { return !k.Forgot })
+	if len(marked) == 0 {
+		return sockets
+	}
+	out := slices.Clone(sockets)
+	for i := range out {
+		out[i].Forgot = out[i].Forgot || slices.ContainsFunc(marked, func(k scene.Socket) bool {
+			return k.Local == out[i].Local && k.Remote == out[i].Remote
+		})
 	}
 	return out
 }

@@ -231,3 +231,35 @@ func TestACallWithoutAnAnswerIsComparedWithLaunchsOwn(t *testing.T) {
 		}
 	}
 }
+
+// A connection is dead, and new ones pass: the firewall of the end whose table has no entry for it drops its packets.
+func TestAFirewallThatHasForgottenAConnectionIsNamed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		here, there, short bool
+		cause, says        string
+	}{
+		"at the end that sends": {here: true, cause: "path.here", says: "the own firewall of h0 drops"},
+		"at the other end":      {there: true, cause: "path.here", says: "the own firewall of h1 drops"},
+		"at neither":            {cause: "path.stale", says: "between drops this one"},
+		"new ones do not pass":  {there: true, short: true, cause: "path.mtu"},
+	} {
+		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
+		zero.Sockets[0].Info = &scene.Info{Backoff: 6, Unacked: 3, LastRecv: time.Minute}
+		zero.Sockets[0].SendQ = 9000
+		one.Sockets[0].Local, one.Sockets[0].Remote = zero.Sockets[0].Remote, zero.Sockets[0].Local
+		zero.Sockets[0].Forgot, one.Sockets[0].Forgot = tt.here, tt.there
+		to := zero.Sockets[0].Remote.Addr()
+		zero.Paths = []scene.Path{{To: to, Outcome: scene.Answered, Sounded: true, Long: !tt.short}}
+		got := Judge([]scene.Scene{zero, one})[0].Why[0]
+		if got.Cause != tt.cause || !strings.Contains(got.Says, tt.says) {
+			t.Errorf("%s: %s, %s", name, got.Cause, got.Says)
+		}
+		later := zero
+		later.Taken, later.Paths = zero.Taken.Add(time.Second), nil
+		later.Sockets = slices.Clone(zero.Sockets)
+		later.Sockets[0].Forgot = false
+		if again := Judge([]scene.Scene{later, zero, one})[0].Why[0]; again.Cause != tt.cause {
+			t.Errorf("%s, and the doctor after it: %s", name, again.Cause)
+		}
+	}
+}

@@ -52,6 +52,21 @@ func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (s
 	return "", "", ""
 }
 
+// forgot returns the claim that the firewall of one end of a connection has no entry for it.
+func (v *view) forgot(n, other *node, k scene.Socket, where string) (c claim, is bool) {
+	at := n
+	if is = k.Forgot; !is && other != nil && other.scene != nil {
+		at = other
+		is = slices.ContainsFunc(other.scene.Sockets, func(o scene.Socket) bool {
+			return o.Forgot && o.Local == k.Remote && o.Remote == k.Local
+		})
+	}
+	return claimed("path.here", verdict.Certain, fmt.Sprintf("the own firewall of %s drops the packets of an open "+
+		"connection from %s to %s: its table of connections has no entry for it, while new connections pass", at.name, n.name,
+		where)).of(nil, at).do(fmt.Sprintf("nft list ruleset; iptables -S; conntrack -L   # on %s: was the firewall "+
+		"restarted, or its table flushed?\nstart the job again: that connection does not go on", at.name)), is
+}
+
 // otherEnd returns the node that has the other end of a connection. Its address may have gone since.
 func (v *view) otherEnd(k scene.Socket) *node {
 	for _, n := range v.nodes {

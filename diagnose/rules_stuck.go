@@ -43,6 +43,9 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		return claims("path.loss", verdict.Certain, fmt.Sprintf("packets from %s to %s are lost, again and again: %d of %d "+
 			"new connections had no answer to their first one", n.name, where, t.Late, cmp.Or(t.Knocks, scene.Knocks)))
 	}
+	if c, forgot := v.forgot(n, other, k, where); forgot && t.Outcome == scene.Answered && t.Long {
+		return c.see("tcp_info", seen).since(since)
+	}
 	elsewhere := tried && t.From.IsValid() && t.From != k.Local.Addr().Unmap()
 	switch answers := !tried && v.answers(n, k.Local.Addr().Unmap(), remote); {
 	case answers && k.SendQ > 0 && k.SendQ <= everywhere:

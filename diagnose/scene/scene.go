@@ -218,6 +218,8 @@ type Socket struct {
 	Remote netip.AddrPort `json:"remote"`
 	RecvQ  uint32         `json:"recvq"` // of a listener: connections that nobody has accepted
 	SendQ  uint32         `json:"sendq"`
+	// Forgot: this node's firewall tracks connections, and has no entry for this one, which is open.
+	Forgot bool `json:"forgot,omitempty"`
 	// Info is nil for a listener and where the kernel does not say.
 	Info *Info `json:"info,omitempty"`
 }

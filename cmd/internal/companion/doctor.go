@@ -113,6 +113,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 		}
 		paths.try(d.last.Sockets)
 		d.last.Paths, d.last.Ways = paths.wait(d.last.Sockets)
+		paths.forgotten(d.last.Sockets)
 		d.taken = time.Now()
 		d.pasts.saw(d.family(), d.taken)
 		d.last.Past = d.pasts.until(d.taken, d.last.Procs)

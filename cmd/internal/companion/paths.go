@@ -140,6 +140,32 @@ func (p *paths) wait(sockets []scene.Socket) ([]scene.Path, []scene.Way) {
 	return p.found, p.ways
 }
 
+// forgotten marks the connections to other nodes for which this node's table of connections has no entry, although it
+// has one for a new call to the same node.
+func (p *paths) forgotten(sockets []scene.Socket) {
+	var others []rendezvous.Partner
+	for i := range sockets[:min(len(sockets), maxWays)] {
+		k := &sockets[i]
+		to := k.Remote.Addr().Unmap()
+		if k.State != "established" || to.IsLoopback() || to == k.Local.Addr().Unmap() ||
+			!fabric.Untracked(k.Local, k.Remote) {
+			continue
+		}
+		if others == nil {
+			others = p.d.others(p.ctx)
+		}
+		at := slices.IndexFunc(others, func(n rendezvous.Partner) bool {
+			return n.Peer > 0 && (n.Addr == to || slices.Contains(n.Addrs, to))
+		})
+		if at < 0 {
+			continue
+		}
+		if k.Forgot = fabric.Tracks(k.Local.Addr(), netip.AddrPortFrom(to, uint16(others[at].Peer))); !k.Forgot {
+			return // it tracks nothing
+		}
+	}
+}
+
 func stuckFirst(sockets []scene.Socket) []scene.Socket {
 	stuck := slices.DeleteFunc(slices.Clone(sockets), func(k scene.Socket) bool { return !k.Stuck() })
 	return append(stuck, slices.DeleteFunc(slices.Clone(sockets), scene.Socket.Stuck)...)

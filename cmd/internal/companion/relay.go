@@ -74,7 +74,8 @@ func (d *doctor) relays(ctx context.Context, n rendezvous.Partner) []rendezvous.
 	return []rendezvous.Partner{all[next], all[(next+len(all)/2)%len(all)]}
 }
 
-// beyond returns what the nodes with some addresses see, as third nodes pass it on.
+// beyond returns what the nodes with some addresses see, as third nodes pass it on, or as they answer this one: new
+// connections may pass where an open one is stuck.
 func (d *doctor) beyond(ctx context.Context, addrs []netip.Addr) (out []scene.Scene) {
 	ctx, cancel := context.WithTimeout(ctx, passBudget)
 	defer cancel()
@@ -89,7 +90,22 @@ func (d *doctor) beyond(ctx context.Context, addrs []netip.Addr) (out []scene.Sc
 		}
 		asked++
 		wg.Go(func() {
-			if s, ok := d.through(ctx, n); ok {
+			direct := make(chan *scene.Scene, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(ctx, pathBudget)
+				defer cancel()
+				s, err := d.ask(ctx, n)
+				if err != nil {
+					direct <- nil
+					return
+				}
+				direct <- &s
+			}()
+			s, ok := d.through(ctx, n)
+			if own := <-direct; !ok && own != nil {
+				s, ok = *own, true
+			}
+			if ok {
 				mu.Lock()
 				defer mu.Unlock()
 				out = append(out, s)
