@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func Start(ctx context.Context, spec Spec, onEvent func(rendezvous.Event)) (*Cli
 		return nil, err
 	}
 	c := connect(conn, onEvent)
-	j, err := ask[Joining](ctx, c, within(spec.Budget), "Start", spec)
+	j, err := ask[Joining](ctx, c, within(cmp.Or(spec.First, spec.Budget)), "Start", spec)
 	if err != nil {
 		c.Leave("")
 		return nil, err

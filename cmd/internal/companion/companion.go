@@ -39,8 +39,9 @@ type Spec struct {
 	Narrow bool `json:"-"`
 	// Stalls says that at the limit of memory nothing is killed: a companion that finds no memory waits, too.
 	Stalls bool `json:"-"`
-	// Budget bounds the wait for the store to answer.
+	// Budget bounds the wait for a store that is lost, and First the wait for its first answer; 0: as Budget.
 	Budget time.Duration `json:"budget"`
+	First  time.Duration `json:"first,omitempty"`
 
 	LastCall time.Duration `json:"last_call,omitempty"` // see rendezvous.Config
 	// StartTimeout is how long after the go a node may take to start. FailFast ends the command when a

@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,7 +42,7 @@ func (p *companion) Start(spec Spec, out *Joining) (err error) {
 	}
 	p.readAhead()
 	p.openDoctor()
-	ctx, cancel := context.WithTimeout(p.ctx, s.Budget)
+	ctx, cancel := context.WithTimeout(p.ctx, cmp.Or(s.First, s.Budget))
 	defer cancel()
 	if p.client, err = p.connect(ctx, s); err != nil {
 		return err

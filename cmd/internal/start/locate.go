@@ -167,7 +167,8 @@ func (s *Start) enter(ctx context.Context) error {
 		Job: j.ID.V, Self: self, Endpoints: place.Endpoints, Embedded: j.Store.V.Embedded, Access: s.Opt.Etcd(j.Store.V),
 		Serve: place.Serve, Brief: s.Subcommand == "check" && !s.benches(), // a bench needs all of a process
 		Narrow: s.Node.System.Cgroup.Narrow(), Stalls: s.Node.System.Cgroup.Stalls,
-		Budget: s.Opt.JoinTimeout, Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
+		Budget: s.Opt.JoinTimeout, First: max(time.Until(s.deadline), moveBudget),
+		Port: wantedPort(j), Fixed: j.MasterPort.From.Tier == setting.Explicit && j.MasterPort.Set,
 		Low: lo, High: hi, Listen: s.listenAt(place), Guess: place.Guess, Token: s.Opt.Token, Munge: s.munged(ctx),
 		About:    calls.About(s.Node, place.Addr),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
