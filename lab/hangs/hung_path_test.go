@@ -92,6 +92,10 @@ func pathKinds() []kind {
 		afterwards("firewall-later", func(b *bed) { b.drops(0, "iifname eth0") }, lost),
 		afterwards("one-way-later", func(b *bed) { b.lab.Hosts[1].Mute(b.lab.Hosts[0]) },
 			want{state: "hung", cause: "path.lost|path.here"}),
+		afterwards("firewall-forgets", func(b *bed) {
+			b.lab.Hosts[1].Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_tcp_loose=0")
+			b.filter(1, "iifname eth0 tcp flags & (fin|syn|rst|ack) != syn ct state != established drop")
+		}, want{state: "hung", cause: "path.here"}).by(launch),
 		mtu, start, kind{name: "one-connection", args: "--numel 1000000", at: "0,1,2,3:joined", before: func(b *bed) {
 			b.lab.Hosts[1].Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1")
 			b.filter(1, "iifname eth0 ct bytes > 1000000 drop") // a box that inspects, and gives up
