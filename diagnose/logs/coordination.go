@@ -65,6 +65,14 @@ var coordinationCauses = []cause{
 			"TF_CONFIG of both tasks: the same addresses, by which each host reaches the others"},
 		from: "tensorflow grpc_util, parameter_server_strategy_v2.py",
 	}, {
+		id: "log.task-missing", grade: open, soft: true, with: "grpc.deadline", words: []string{"remote target /job:"},
+		form: re(`remote target /job:(?P<job>\w+)/replica:\d+/task:(?P<task>\d+)`),
+		says: "task {task} of the job {job} did not answer TensorFlow of {who} in time: it is not up, hangs, has ended, " +
+			"or is not reachable",
+		need: []string{"the output of that task: does it run, and what does it do",
+			"nc -zv HOST PORT from this host to its address of TF_CONFIG"},
+		from: "tensorflow grpc_util",
+	}, {
 		id: "log.grpc-peer", grade: open, soft: true, words: []string{"UNAVAILABLE: ", "Unavailable: ", "UnavailableError: ",
 			"Failed to connect to channel", "failed to connect to all addresses"},
 		form: re(`(?:UNAVAILABLE|Unavailable|UnavailableError): (?:ipv[46]:(?P<addr>\S+?): )?(?P<why>failed to connect ` +
@@ -94,6 +102,8 @@ var coordinationCauses = []cause{
 
 // coordinationFacts are lines that these causes need.
 var coordinationFacts = []cause{
+	{id: "grpc.deadline", grade: fact, words: []string{"Deadline Exceeded", "DEADLINE_EXCEEDED", "DeadlineExceeded"},
+		form: re(`(?P<v>(?i)deadline)`)},
 	{id: "jax.unhealthy", grade: fact, words: []string{"stopped sending heartbeats"}, form: re(`(?P<v>heartbeats)`)},
 	{id: "gang.preempted", grade: fact, words: []string{"preemption_count", "preemptions="},
 		form: re(`preemption(?:_count|s)\s*[=:]\s*(?P<v>[1-9]\d*)`)},

@@ -154,7 +154,7 @@ var endCauses = []cause{
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited|` +
 			`exitcode: (?P<code>-?\d+)\)?(?: local_rank: (?P<local>\d+))?|` +
 			`[Ss]ignal (?P<code>11)`),
-		not:  []string{"Bus error"},
+		not:  []string{"Bus error", "Fatal Python error: Aborted"},
 		says: "{who} crashed: a bug in native code, or libraries that do not fit together",
 		do:   exitCrash.do,
 		need: exitCrash.need,
@@ -167,7 +167,8 @@ var endCauses = []cause{
 		says: exitIllegal.says, do: exitIllegal.do, need: exitIllegal.need,
 	}, {
 		id: "log.crashed", grade: ended,
-		words: []string{"terminate called", "Aborted (core", "*** Process received signal", "exitcode: -6)"},
+		words: []string{"terminate called", "Aborted (core", "Fatal Python error: Aborted",
+			"*** Process received signal", "exitcode: -6)"},
 		form:  opt(`local_rank: (?P<local>\d+)`),
 		says:  "{who} ended by an error in native code",
 		need:  exitCrash.need,

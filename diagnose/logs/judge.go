@@ -111,11 +111,18 @@ func confirmed(e *event, live []*event) bool {
 	})
 }
 
-// follows says whether a process crashed shortly after a library had reported an error: the crash follows from that.
-func follows(crash *event, live []*event) bool {
+// follows says whether a process crashed, or one that no line names was killed, shortly after an error: the end follows
+// from that. A library reports an error before it crashes, and a launcher kills what an error has left.
+func follows(end *event, live []*event) bool {
 	const near = 200
-	return crash.cause.id == exitCrash.id && crash.cause.wraps && slices.ContainsFunc(live, func(e *event) bool {
-		return e.cause.grade == open && e.file == crash.file && e.order < crash.order && crash.order-e.order < near
+	crash := end.cause.id == exitCrash.id && end.cause.wraps
+	killed := end.cause.id == exitKilled.id && end.rank < 0 && end.local < 0 && end.node == ""
+	return (crash || killed) && slices.ContainsFunc(live, func(e *event) bool {
+		if e.file != end.file || e.order >= end.order || end.order-e.order >= near {
+			return false
+		}
+		return e.cause.grade == open && (crash || !e.cause.soft || bareError([]byte(e.text))) ||
+			e.cause.grade == waits && killed && !e.cause.soft
 	})
 }
 

@@ -53,6 +53,14 @@ var schedulerCauses = []cause{
 		do:    "compare srun's options (nodes, tasks, --gres, --mem, --nodelist) with the allocation: scontrol show job",
 		from:  "slurm, srun",
 	}, {
+		id: "log.slurm-config", grade: decisive, words: []string{"resolve_ctls_from_dns_srv: ",
+			"fetch_config: DNS SRV", "failed to fetch config", "not establish a configuration source"},
+		says: "a program of Slurm finds no slurm.conf on {where}: neither a file, nor a controller to fetch it from (no SRV " +
+			"record of DNS)",
+		do: "copy the controller's slurm.conf to /etc/slurm of that node, or set SLURM_CONF or SLURM_CONF_SERVER; in a " +
+			"container mount /etc/slurm and /run/munge",
+		from: "slurm, slurm_conf.html configless",
+	}, {
 		id: "log.slurm-request", grade: decisive,
 		words: []string{"Unable to allocate resources: ", "Batch job submission failed: ", "sbatch: error: "},
 		form:  re(`^sbatch: error: (?P<why>[^B].+)|(?:allocate resources|submission failed): (?P<why>.+)`),

@@ -367,7 +367,8 @@ var torchWaits = []cause{
 		need: []string{"the output of all ranks before the first of these lines: which rank ended or raised first"},
 		from: "horovod common.h",
 	}, {
-		id: "log.stopped", grade: cascade, words: []string{"closing signal SIGTERM", "closing signal SIGKILL"},
+		id: "log.stopped", grade: cascade, words: []string{"closing signal SIGTERM", "closing signal SIGKILL",
+			", forcefully exiting via "},
 		says: "torchrun ends its processes, since one of them failed, or since torchrun itself was stopped",
 		need: []string{
 			"the output of the rank whose process these lines do not name (torchrun --log-dir DIR --redirects 3)",
