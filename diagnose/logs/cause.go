@@ -42,10 +42,12 @@ type cause struct {
 	words   []string                     // one of them is in the line
 	form    form                         // and this matches; its groups are for says
 	not     []string                     // the line has not one of these
+	unless  form                         // and this does not match
 	with    string                       // a fact that the log has shown before; {fact} is its value where it has one only
 	but     string                       // a fact that it does not show, before or after
 	test    func(map[string]string) bool // and these values of the form
 	soft    bool                         // one sign of progress after it, and it is no failure
+	stays   bool                         // no sign of progress after it undoes it
 	job     bool                         // who reports it is not to blame; its groups a and b may be
 	retried bool                         // the program tries again: alone it decides nothing
 	wraps   bool                         // the reason is on another line near it, as a rule
@@ -70,8 +72,7 @@ func table() []cause {
 	for _, part := range [][]cause{
 		deviceCauses, downloadCauses, recorderCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
 		jobCauses, socketCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
-		torchWaits, ncclCauses,
-		hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
+		torchWaits, lossCauses, ncclCauses, hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
 		startCauses, podCauses,
 		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, cancelCauses, slurmNotes,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
@@ -105,7 +106,8 @@ const (
 // stepWords are signs of a job that computes or has ended well.
 var stepWords = []string{
 	"loss", "it/s", "s/it", "step ", "Step ", "step=", "steps", "Epoch", "epoch", "iteration ", "iter ", "tokens/s",
-	"samples/s", "throughput", "succeeded", "inished", "completed", "collective done", "perplexity", "accuracy",
+	"samples/s", "images/sec", "throughput", "succeeded", "inished", "completed", "collective done", "perplexity",
+	"accuracy",
 	"bus bandwidth", "busbw", "lapsed Time", "lapsed time", "est passed", "est Passed", "ests passed",
 }
 
@@ -142,6 +144,9 @@ func (c *cause) matches(line []byte, f *follower) (map[string]string, bool) {
 		if bytes.Contains(line, []byte(n)) {
 			return nil, false
 		}
+	}
+	if c.unless != nil && c.unless().Match(line) {
+		return nil, false
 	}
 	if c.form == nil {
 		return nil, true

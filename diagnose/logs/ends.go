@@ -169,9 +169,9 @@ var endCauses = []cause{
 		id: "log.crashed", grade: ended,
 		words: []string{"terminate called", "Aborted (core", "Fatal Python error: Aborted",
 			"*** Process received signal", "exitcode: -6)"},
-		form:  opt(`local_rank: (?P<local>\d+)`),
-		says:  "{who} ended by an error in native code",
-		need:  exitCrash.need,
+		form: opt(`local_rank: (?P<local>\d+)`),
+		says: "{who} ended by an error in native code",
+		need: exitCrash.need,
 	}, {
 		id: exitOther.id, grade: exitOther.grade, words: []string{"died with <Signals."},
 		form: re(`died with <Signals\.(?P<sig>SIG[A-Z]+)`),

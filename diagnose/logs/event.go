@@ -133,7 +133,7 @@ func (e *event) over() bool {
 	if e.cause.soft {
 		limit = 1
 	}
-	return e.st.progress-e.after >= limit
+	return !e.cause.stays && e.st.progress-e.after >= limit
 }
 
 // when returns the time of the line, or of one shortly before it.

@@ -105,8 +105,9 @@ type follower struct {
 	// of the log that is read
 	index, rank int
 	name        string
-	year        int  // for times without one
-	dated       bool // the log itself has it
+	described   string // the object of Kubernetes that its lines describe
+	year        int    // for times without one
+	dated       bool   // the log itself has it
 	line        int64
 	chunk       []byte // what was read before the line
 	current     []byte
@@ -134,7 +135,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 	if err == nil {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
-		f.dated = false
+		f.dated, f.described = false, ""
 		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)
@@ -257,6 +258,7 @@ func (f *follower) hit(line []byte) {
 	}
 	f.current = line
 	p := strip(line)
+	f.ofPod(&p)
 	st := f.stream(&p)
 	if st == nil {
 		return

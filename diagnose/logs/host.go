@@ -119,17 +119,17 @@ var hostCauses = []cause{
 		need: []string{"df -h of that folder on that node"},
 		from: "ray file_system_monitor.cc",
 	}, {
-		id: "log.no-gpu-slots", grade: decisive,
+		id: "log.no-gpu-slots", grade: decisive, soft: true,
 		words: []string{"Insufficient cpu", "Insufficient memory"},
 		form:  opt(insufficient), says: insufficientSays, do: insufficientDo,
 	}, {
-		id: "log.no-gpu-slots", grade: decisive, but: "k8s.plugin-fails",
+		id: "log.no-gpu-slots", grade: decisive, soft: true, but: "k8s.plugin-fails",
 		words: []string{"Insufficient nvidia.com/", "Insufficient amd.com/", "Insufficient rdma/",
 			"Insufficient vpc.amazonaws.com/", "Insufficient habana.ai/", "Insufficient huawei.com/",
 			"Insufficient google.com/", "Insufficient gpu.intel.com/", "Insufficient aws.amazon.com/"},
 		form: opt(insufficient), says: insufficientSays, do: insufficientDo,
 	}, {
-		id: "log.image-pull", grade: decisive,
+		id: "log.image-pull", grade: decisive, soft: true,
 		words: []string{"ErrImagePull", "ImagePullBackOff", "Failed to pull image"},
 		says:  "a node cannot pull the image of {who}",
 		do: "check the image's name (for pyxis a file begins with / or ./), the pull secret or credentials, and the " +

@@ -51,8 +51,8 @@ var imageCauses = []cause{
 		do:   "install {tool} on that node, in a folder of PATH (the programs enroot-* are of the package enroot+caps)",
 		from: "NVIDIA/enroot",
 	}, {
-		id: "log.image-pull", grade: decisive, words: []string{"Failed to pull image", "failed to pull and unpack image",
-			"Error response from daemon: "},
+		id: "log.image-pull", grade: decisive, soft: true,
+		words: []string{"Failed to pull image", "failed to pull and unpack image", "Error response from daemon: "},
 		form: re(`(?:Failed to pull image|failed to pull and unpack image|Error response from daemon:)` +
 			`(?: "(?P<image>[^"]+)")?` +
 			`.*?(?P<why>toomanyrequests|429 Too Many|401 Unauthorized|403 Forbidden|pull access denied|no basic auth ` +

@@ -30,7 +30,7 @@ func (f *follower) register() (words []string) {
 		special(markMore, c.later...)
 	}
 	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
-		wordHost} {
+		wordHost, wordName} {
 		special(w, w)
 	}
 	special(wordException, dotErrors, dotExceptions)

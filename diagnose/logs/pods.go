@@ -1,5 +1,42 @@
 package logs
 
+import (
+	"bytes"
+	"cmp"
+)
+
+var (
+	// eventForm is a line of Kubernetes' events: of kubectl get events, which names its object, or of kubectl describe.
+	eventForm = re(`^ *(?:[a-z][\w-]* +)?(?:\S+ +)??(?:Normal|Warning) +[A-Z]\w+ +(?:[a-z]+/(?P<name>[a-z0-9][\w.-]*) )?`)
+	// nameForm begins the description of an object.
+	nameForm = re(`^Name: {2,}(?P<name>[a-z0-9][\w.-]*)\s*$`)
+)
+
+// wordName is in lines of nameForm.
+const wordName = "Name:  "
+
+// ofPod gives a line of Kubernetes' events to the stream of its object, since what another one reaches does not count
+// for it.
+func (f *follower) ofPod(p *prefix) {
+	const head = 160
+	body := p.body[:min(len(p.body), head)]
+	if !bytes.Contains(body, []byte("Normal ")) && !bytes.Contains(body, []byte("Warning ")) {
+		return
+	}
+	if m := eventForm().FindSubmatch(body); m != nil {
+		if name := cmp.Or(string(m[1]), f.described); name != "" {
+			p.take(0, []byte(name))
+		}
+	}
+}
+
+// describes notes the object to which the next lines belong.
+func (f *follower) describes(body []byte) {
+	if m := nameForm().FindSubmatch(body); m != nil {
+		f.described = string(m[1])
+	}
+}
+
 // A row of kubectl get pods: before, and after its column STATUS.
 const (
 	podRow  = `^(?:[a-z0-9-]+ +)?(?P<pod>[a-z0-9][\w.-]*) +\d+/\d+ +(?:Init:)?`

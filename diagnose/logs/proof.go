@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// proof is what the log that is read shows of a program that works: results of a benchmark, or the greetings of all
-// ranks.
+// proof is what the log that is read shows of a program that works: results of a benchmark, the greetings of all ranks,
+// or the answers of a server.
 type proof struct {
 	table   bool         // the head of a table of results was there
 	greeted map[int]bool // ranks that did
@@ -21,12 +21,15 @@ const markProof = "proof"
 
 // proofWords are in the lines of the forms below.
 var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ello world", "ello World", "ello, world",
-	"ello, World", "ello from", "mpirun ", "mpiexec ", "srun ", "torchrun "}
+	"ello, World", "ello from", "mpirun ", "mpiexec ", "srun ", "torchrun ", "Application startup complete",
+	"\" 200 OK"}
 
 var (
 	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
 	greetForm = re(`(?i)\bhello,? .*\b(?:rank|proc|process|processor|task)[ :#=]+` +
 		`(?P<rank>\d+)(?: of | out of |/)(?P<of>\d+)\b`)
+	// readyForm is how a server reports that it has begun, or that it has answered.
+	readyForm   = re(`\bApplication startup complete\b|"(?:POST|PUT) /\S* HTTP/[\d.]+" 200 OK`)
 	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +
 		`(?:mpirun|mpiexec|srun|torchrun) [\w./-]`)
 )
@@ -44,6 +47,8 @@ func (f *follower) proves(body []byte) {
 		p.restart(f.lines)
 	case tableForm().Match(body):
 		p.table = true
+	case readyForm().Match(body):
+		f.proved()
 	default:
 		m := greetForm().FindSubmatch(body)
 		if m == nil {
@@ -85,7 +90,8 @@ func result(line []byte) bool {
 }
 
 // disproved returns the events without those after which the program of the same command gave its results, and those.
-// An error of the program, or the end of a process, is never one of them, nor is what was there with it.
+// An error of the program, or the end of a process, is never one of them, nor is what was there with it. A warning that
+// one sign of progress undoes may be.
 func (f *follower) disproved(all []*event) (live, passed []*event) {
 	within := func(e *event) bool {
 		return slices.ContainsFunc(f.proof.spans, func(s span) bool {
@@ -93,8 +99,9 @@ func (f *follower) disproved(all []*event) (live, passed []*event) {
 		})
 	}
 	for _, e := range all {
-		if (e.cause.grade <= failed && e.cause.grade != family || e.cause.grade == ended || e.cause.grade == cascade) &&
-			within(e) {
+		final := e.cause.grade <= failed && e.cause.grade != family || e.cause.grade == ended || e.cause.grade == cascade ||
+			slices.Contains(ends, e.cause.id)
+		if final && !e.cause.soft && within(e) {
 			return all, nil
 		}
 	}

@@ -55,8 +55,8 @@ var schedulerCauses = []cause{
 	}, {
 		id: "log.slurm-config", grade: decisive, words: []string{"resolve_ctls_from_dns_srv: ",
 			"fetch_config: DNS SRV", "failed to fetch config", "not establish a configuration source"},
-		says: "a program of Slurm finds no slurm.conf on {where}: neither a file, nor a controller to fetch it from (no SRV " +
-			"record of DNS)",
+		says: "a program of Slurm finds no slurm.conf on {where}: neither a file, nor a controller to fetch it from (no " +
+			"SRV record of DNS)",
 		do: "copy the controller's slurm.conf to /etc/slurm of that node, or set SLURM_CONF or SLURM_CONF_SERVER; in a " +
 			"container mount /etc/slurm and /run/munge",
 		from: "slurm, slurm_conf.html configless",

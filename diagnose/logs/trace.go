@@ -126,6 +126,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 				f.awaits(st, f.add(f.ofException(p.body), st, p, nil))
 				failure = true
 			}
+		case wordName:
+			f.describes(p.body)
 		case markChain:
 			st.chain = f.lines
 		case markProof:

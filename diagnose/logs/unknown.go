@@ -7,7 +7,8 @@ const (
 
 // looks returns a row for lines that look like errors.
 func looks(form form, words ...string) cause {
-	return cause{id: unknownID, grade: unknown, soft: true, words: words, form: form, not: notErrors, says: unknownSays,
+	return cause{id: unknownID, grade: unknown, soft: true, words: words, form: form, not: notErrors, unless: zeroErrors,
+		says: unknownSays,
 		need: []string{"the output of all ranks, from the start of the job",
 			"launch doctor on its nodes, while the job hangs"}}
 }
@@ -17,8 +18,11 @@ var notErrors = []string{
 	"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", " WARN", "[WARN", "WARN:",
 	"WARNING", "arning:", "gnor", " DEBUG ", "[DEBUG", "except ", "raise ", "libibverbs", "no CUDA out", "may crash",
 	"to /tmp instead", "alling back to ", "Plugin file not found",
-	"0 failed", "failed: 0", "failed=0", "0 jobs", "0 tasks", "0 workers", "0 processes", " 0 FAILED",
+	"severity=Corrected", "orrected error received",
 }
+
+// zeroErrors are counts of failures that say that there are none.
+var zeroErrors = re(`(?i)\b0 (?:\w+ )?failed|\bfailed(?: \w+)?[:=] ?0\b|\b0 (?:jobs|tasks|workers|processes|tests)\b`)
 
 // unknownCauses are lines that look like errors, of programs that the table does not know. They count where
 // nothing else does: a log that ends so is not well. A row has few words, as its form is slow.
