@@ -101,6 +101,7 @@ const (
 	markMore     = "more"
 	markChain    = "chain"
 	markSSH      = "ssh"
+	markReport   = "report"
 )
 
 // stepWords are signs of a job that computes or has ended well.
@@ -116,7 +117,7 @@ const jobStep = "ob step "
 
 // progressWords are signs of a job that goes on: these, and those of its start.
 var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
-	"Init COMPLETE", "Using network ", "Rendezvous complete", "has connected to", "connected to",
+	"Init COMPLETE", "Registered to: ", "Using network ", "Rendezvous complete", "has connected to", "connected to",
 	"init_process_group returned",
 	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp",
 	"slurmd started on ", "Starting with JobEnvironment", "esuming from", "esumed from")

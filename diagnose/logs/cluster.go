@@ -26,12 +26,20 @@ var clusterCauses = []cause{
 	}, {
 		id: "log.preempted", grade: family, again: true, words: []string{"pot interruption notice", "pot Interruption Notice",
 			"nstance was preempted", "nstance is being preempted", "VM was preempted", "node was preempted",
-			"TASK_STATE_PREEMPTED"},
+			"TASK_STATE_PREEMPTED", "termination is imminent", "node is being preempted", "preemption notice"},
 		says: "the machine or the job of {who} was preempted: the cloud or the scheduler took it back",
 		do: "no fault of the program: write checkpoints and let it start again, or use machines or a priority that are not " +
 			"preempted; the errors of the other processes follow from it",
 		need: []string{"the events of the cloud or the scheduler at that time"},
 		from: "AWS EC2 spot, GCE preemptible",
+	}, {
+		id: "log.preempted", grade: family, again: true, words: []string{"ower key pressed"},
+		says: "the machine {where} was shut down from outside, by its power key: of a virtual machine by its cloud, as a " +
+			"rule (preemption, maintenance, a person)",
+		do: "no fault of the program: look at the events of the cloud at that time; write checkpoints and let it start " +
+			"again, or use machines that are not preempted",
+		need: []string{"the events of the cloud or the hypervisor at that time"},
+		from: "systemd-logind",
 	}, {
 		id: "log.slurm-requeued", grade: decisive, again: true, words: []string{"DUE TO JOB REQUEUE", "DUE to JOB REQUEUE"},
 		says: "Slurm ended the job to put it into the queue again (requeue): it was preempted, asked for that itself, or " +

@@ -80,6 +80,7 @@ var facts = []cause{
 	{id: "crash.signal", grade: fact, words: []string{"Caught signal ", "Process received signal"},
 		form: re(`(?P<v>signal)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
+	{id: "rdzv.endpoint", grade: fact, words: []string{"rdzv_endpoint"}, form: re(`rdzv_endpoint\s*: +(?P<v>\S+)`)},
 	{id: "results.given", grade: fact, words: []string{"hroughput: ", "otal images/sec: ", "Benchmark Result ===",
 		"'train_runtime': ", "\"train_runtime\": ", " stopped: `max_", "exiting program at iteration "},
 		form: re(`(?P<v>hroughput: \d[\d.]* requests|otal images/sec|Benchmark Result|train_runtime|stopped|exiting )`)},

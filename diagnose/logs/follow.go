@@ -58,8 +58,10 @@ type stream struct {
 	trace       *trace
 	root        *summary
 	reported    *summary // the last one that was complete
-	pending     *event   // an error whose text begins on the next line
-	chain       int64    // the last line that announces a traceback of an error during another one
+	last        *lastReport
+	lastError   int64  // the line where NCCL's last error was announced, which is the next one
+	pending     *event // an error whose text begins on the next line
+	chain       int64  // the last line that announces a traceback of an error during another one
 	box         box
 	server      bool // it is the log of a server of ssh
 	alone       bool // each line names its process, so it is of one; a pod or a host may have many
@@ -140,6 +142,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.rest()
 		err = f.read(r)
 		f.unfinished()
+		f.headless()
 		f.ofHints()
 	}
 	switch {
@@ -279,6 +282,7 @@ func (f *follower) hit(line []byte) {
 		f.frame(p.body)
 	} else {
 		found, vals = f.match(&p)
+		found, vals = f.afterLastError(st, &p, found, vals)
 	}
 	if found != nil {
 		found = found.meant(vals)

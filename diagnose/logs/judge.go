@@ -351,7 +351,10 @@ func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
 
 // versions says whether processes with different versions of NCCL failed to understand each other.
 func (f *follower) versions(live []*event) (verdict.Verdict, bool) {
-	some := slices.DeleteFunc(slices.Clone(live), func(e *event) bool { return e.cause.id != "log.nccl-bootstrap" })
+	some := slices.DeleteFunc(slices.Clone(live), func(e *event) bool {
+		unconnected := e.vals["why"] != "" || strings.Contains(e.text, "POLLOUT")
+		return e.cause.id != "log.nccl-bootstrap" || unconnected
+	})
 	versions := slices.Sorted(maps.Keys(f.facts["nccl.version"]))
 	if len(some) == 0 || len(versions) < 2 {
 		return verdict.Verdict{}, false

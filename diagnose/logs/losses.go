@@ -34,6 +34,13 @@ var lossCauses = []cause{
 		says: "{who} reports that a rank ended; that rank's own error is not in these logs",
 		need: []string{"the output of that rank (torchrun --log-dir DIR --redirects 3)"},
 	}, {
+		id: "log.cuda-error", grade: open, wraps: true, words: []string{"nhandled cuda error", "ncclUnhandledCudaError"},
+		form: opt(`(?P<node>[\w.-]+): Test NCCL failure`),
+		says: "a call of CUDA or HIP failed in the NCCL of {who}; the line does not say which",
+		need: []string{"a run with NCCL_DEBUG=INFO: the first line with NCCL WARN names the call and its error",
+			"nvidia-smi or rocm-smi, and dmesg, of that node: other processes, free memory, errors of a GPU"},
+		from: "NVIDIA/nccl, ROCm/rccl",
+	}, {
 		id: "log.wrapper", grade: ended,
 		words: []string{
 			"DistBackendError: NCCL error", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
@@ -42,6 +49,7 @@ var lossCauses = []cause{
 			"Test CUDA failure", "NCCL failure", "CUDA error: ", "HCCL error in", "OPS function error: Hccl",
 			"call hccl api failed", "HCCL function error", "createHCCLComm", "hcclCommInitRootInfo", "HcclGetRootInfo",
 			"call acl api failed", "ACL stream synchronize failed", "Proxy Call to rank ",
+			"WARN Socket recv failed while polling",
 		},
 		not:  []string{"has NOT been destroyed"},
 		says: "{who} reports an error of NCCL or of a rank, without its cause",

@@ -30,7 +30,7 @@ func (f *follower) register() (words []string) {
 		special(markMore, c.later...)
 	}
 	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
-		wordHost, wordName} {
+		wordHost, wordName, wordLastError} {
 		special(w, w)
 	}
 	special(wordException, dotErrors, dotExceptions)
@@ -38,6 +38,7 @@ func (f *follower) register() (words []string) {
 	special(markBox, boxWords...)
 	special(markProof, proofWords...)
 	special(markSSH, sshWords...)
+	special(markReport, reportWords...)
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {
 		f.steps[id(w)] = true

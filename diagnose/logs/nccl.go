@@ -277,9 +277,10 @@ var ncclOpen = []cause{
 		words: []string{"is neither AF_INET", "socketPollConnect", "socketStartConnect", "ncclSocketConnect",
 			"Call to connect", "connect timeout", "Call to bind failed", "bootstrap", "socketTryAccept",
 			"SocketTryAccept", "socket connect", "ncclSocketInit", "Connect to "},
-		form: re(`is neither AF_INET|NCCL WARN|ncclSystemError|failed|timed out|Last error`),
+		form: re(`[Cc]onnect(?:ing)? to (?P<peer>[\w.:%-]+)<(?P<port>\d+)> (?:failed|returned|timed)[ :]*(?:\d+ ?)?\(?` +
+			`(?P<why>[A-Z][a-z]+(?: [a-z]+)+)?|is neither AF_INET|NCCL WARN|ncclSystemError|failed|timed out|Last error`),
 		not:  []string{"NCCL INFO"},
-		says: "{who} cannot connect to another rank in NCCL's start",
+		says: "{who} cannot connect to another rank in NCCL's start[, at {peer} port {port}][: {why}]",
 		need: []string{
 			"the output of the other ranks: did one end, or load another NCCL version",
 			"the interface of each node in the lines NCCL INFO Bootstrap (NCCL_DEBUG=INFO)",
@@ -338,8 +339,8 @@ var ncclOpen = []cause{
 			"Slingshot: cxi_stat, and SLINGSHOT_VNIS of a rank"},
 	}, {
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
-		not: []string{"Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure", "performance", "not supported",
-			"falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
+		not: []string{"Socket recv failed while polling", "Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure",
+			"performance", "not supported", "falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
 			"Missing", "disabled", "nvmlInit", "retcode 6", "Proxy Call to rank ", "NET/OFI ",
 			"Failed to open libibverbs.so", "GID table change"},
 		says: "NCCL of {who} warns: {error}",

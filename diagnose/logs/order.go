@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -43,15 +44,16 @@ func survived(e *event, live []*event) bool {
 	})
 }
 
-// softLast puts errors after which programs often try again after those that end them.
+// softLast puts errors after which programs often try again, and those whose reason is on another line, after those that
+// end them.
 func softLast(a, b *event) int {
-	switch {
-	case a.cause.soft == b.cause.soft:
+	late := func(e *event) int {
+		if e.cause.soft || e.cause.wraps {
+			return 1
+		}
 		return 0
-	case a.cause.soft:
-		return 1
 	}
-	return -1
+	return cmp.Compare(late(a), late(b))
 }
 
 // reasonOf returns the line shortly before the end of a process, in its log, that looks like an error with a reason;

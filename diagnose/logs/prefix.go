@@ -24,6 +24,7 @@ var (
 	pdshPrefix    = regexp.MustCompile(`^((?:\d+\.){3}\d+|[a-z][a-z.-]*\d[a-z0-9.-]*): `)
 	hostPrefix    = regexp.MustCompile(`^([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*[.-][a-z]*\d+(?:\.[a-z][a-z0-9.-]*)?): `)
 	syslogPrefix  = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
+	mailPrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\dZ ([\w.-]+) [\w./-]+(?:\[\d+\])?:? `)
 	isoPrefix     = regexp.MustCompile(`^([A-Za-z][\w.-]*) [\w./-]+\[\d+\]: `) // after a time, of journalctl
 	podPrefix     = regexp.MustCompile(`^(/?container_[\w-]+): ?|^<?([0-9a-f]{8})>? (?:\[rank=(\d+)\] )?\|\| `)
 	processLabel  = regexp.MustCompile(`(?:^|/)(?:(?:rank ?|default)\d+|(?:[\w@.-]+,)\d+|.*\bpid=\d+)$`)
@@ -90,7 +91,7 @@ func (p *prefix) one(round int) bool {
 		if m := datePrefix.FindSubmatch(p.body); m != nil {
 			return p.take(len(m[0]), nil)
 		}
-		return p.host(syslogPrefix)
+		return p.host(syslogPrefix) || p.host(mailPrefix)
 	case c >= 'a' && c <= 'z' && round > 0 && p.label == nil:
 		return p.host(hostPrefix) || p.host(composePrefix) // after a time
 	case c >= 'a' && c <= 'z' && round == 0:

@@ -18,6 +18,9 @@ const (
 var gcsNeed = []string{"does the head run (ray status there), and what is in gcs_server.out",
 	"the same address and port on both sides: nc -zv HOST PORT from this node", "ray --version of both, and http_proxy"}
 
+var sparkNeed = []string{"stderr of that executor: the folder work/APP/N of the worker, or yarn logs -applicationId APP",
+	"dmesg of that node: did the OOM killer end it; spark.executor.memoryOverhead is its memory outside of Java"}
+
 // rayCauses are ends of Ray's and Dask's workers and daemons.
 var rayCauses = []cause{
 	{
@@ -106,6 +109,26 @@ var rayCauses = []cause{
 			"-ltn), " +
 			"and what is its output", "is that port reachable from here: nc -zv HOST PORT; http_proxy and no_proxy"},
 		from: "gRPC pick_first.cc",
+	}, {
+		id: "log.dask-worker", grade: maybe, soft: true,
+		words: []string{"ailed to start worker process", "orker failed to start", "anny failed to start"},
+		says:  "a worker of Dask on {where} does not start, and its nanny tries again",
+		need: []string{"the worker's own error: dask worker --no-nanny there, with the same options and environment",
+			"--memory-limit and --local-directory: what is free there"},
+		from: "dask/distributed nanny.py",
+	}, {
+		id: "log.spark-executor", grade: ended, soft: true, words: []string{"Lost executor "},
+		form: re(`Lost executor (?P<ex>\S+) on (?P<node>[\w.:-]+?): (?P<why>[^.]+)`),
+		says: "Spark lost its executor {ex} on {node}: {why}; its own error is not in these lines",
+		need: sparkNeed, from: "apache/spark TaskSchedulerImpl",
+	}, {
+		id: "log.spark-executor", grade: ended, soft: true, words: []string{"Executor updated: ", "Executor app-"},
+		form:  re(`app-\d+-\d+/(?P<ex>\d+)\b.*\b(?:exited with code|due to) (?P<code>[1-9]\d*)`),
+		later: []string{"Granted executor ID "},
+		more:  re(`Granted executor ID \S+ on hostPort (?P<next>[\w.-]+):`),
+		says: "executor {ex} of Spark ended with exit code {code}[, and the next one is started on {next}]; its own error " +
+			"is not in these lines",
+		need: sparkNeed, from: "apache/spark StandaloneSchedulerBackend",
 	}, {
 		id: "log.host-oom", grade: family, soft: true, words: []string{"% memory budget"},
 		form: re(`Worker(?: (?P<addr>\S+) \(pid=(?P<pid>\d+)\))? exceeded (?P<part>\d+)% memory budget`),

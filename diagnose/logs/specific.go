@@ -68,6 +68,36 @@ func reasonFirst(some, more []*event) []*event {
 	return out
 }
 
+// wordLastError announces NCCL's last error on the next line.
+const wordLastError = "Last error:"
+
+// lastErrors notes that the next line of a stream is NCCL's last error.
+func (f *follower) lastErrors(st *stream, body []byte) {
+	if bytes.HasSuffix(bytes.TrimSpace(body), []byte(wordLastError)) {
+		st.lastError = f.lines
+		f.opens(st)
+	}
+}
+
+// afterLastError returns the cause of the line after "Last error:", which is one that NCCL writes as a warning, too.
+func (f *follower) afterLastError(st *stream, p *prefix, found *cause, vals map[string]string) (*cause,
+	map[string]string) {
+	const near = 12
+	if st.lastError == 0 || len(bytes.TrimSpace(p.body)) == 0 && f.lines-st.lastError <= near {
+		return found, vals
+	}
+	late := f.lines-st.lastError > near
+	st.lastError = 0
+	f.closes(st)
+	if late || found != nil && found.grade < unknown || bareError(p.body) || bytes.HasPrefix(p.body, []byte(wordTrace)) {
+		return found, vals
+	}
+	warning := *p
+	warning.body = append([]byte("NCCL WARN "), p.body...)
+	f.hits = f.scan.find(warning.body, f.hits[:0])
+	return f.match(&warning)
+}
+
 // continues adds the second line of an error's text to the error: it is indented, and has a number.
 func (f *follower) continues(line []byte) {
 	e := f.last

@@ -108,6 +108,19 @@ var torchCauses = []cause{
 		need: []string{"getent hosts $(hostname) on that node"},
 		from: "torch ProcessGroupGloo",
 	}, {
+		id: "log.address-family", grade: decisive, words: []string{"ss1.ss_family == ss2.ss_family"},
+		form: re(`ss_family\. ?(?P<a>\d+) vs (?P<b>\d+)`),
+		test: func(v map[string]string) bool {
+			for _, name := range []string{"a", "b"} {
+				v[name] = map[string]string{"2": "IPv4", "10": "IPv6"}[v[name]]
+			}
+			return v["a"] != "" && v["b"] != ""
+		},
+		says: "Gloo of {who} has an address of {a}, and another rank one of {b}",
+		do: "let the name of each node have addresses of one family on all nodes (getent ahosts $(hostname), /etc/hosts), or " +
+			"set GLOO_SOCKET_IFNAME to an interface with an IPv4 address on each",
+		from: "pytorch/gloo transport/tcp/address.cc",
+	}, {
 		id: "log.interface-not-found", grade: decisive,
 		words: []string{"Unable to find address for: ", "Unable to find interface for"},
 		form:  re(`Unable to find (?:address|interface) for: ?(?P<if>[\w.-]*)`),

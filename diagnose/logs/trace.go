@@ -126,6 +126,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 				f.awaits(st, f.add(f.ofException(p.body), st, p, nil))
 				failure = true
 			}
+		case markReport:
+			f.report(st, p.body)
 		case wordName:
 			f.describes(p.body)
 		case markChain:
@@ -134,6 +136,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			f.proves(p.body)
 		case wordInit:
 			f.noteRank(p.body)
+		case wordLastError:
+			f.lastErrors(st, p.body)
 		case wordHost:
 			f.ofHost(st, p.body)
 		case wordWatchdog, wordEnqueued:
@@ -170,6 +174,52 @@ type summary struct {
 }
 
 var summaryTrace = regexp.MustCompile(`^\s*traceback\s*: Traceback `)
+
+// reportWords are in the lines of a report that name a process, and how it ended.
+var reportWords = []string{"  host      : ", "  rank      : ", "  exitcode  : "}
+
+// lastReport is the last report of a failure in a stream that has not the head of torchrun's list.
+type lastReport struct {
+	summary
+	code    string
+	at, own int64 // its last line, of all logs and of its own
+}
+
+// report reads a line of a report without a head: its first lines may be cut off.
+func (f *follower) report(st *stream, body []byte) {
+	m := summaryForm.FindSubmatch(body)
+	if m == nil || st.root != nil || st.reported != nil {
+		return
+	}
+	r := st.last
+	if r == nil || r.code != "" {
+		r = &lastReport{summary: summary{rank: -1, local: -1}}
+		st.last = r
+	}
+	switch v := string(m[2]); string(m[1]) {
+	case "host":
+		r.node = v
+	case "rank":
+		r.rank, r.local = number(v), number(string(m[3]))
+	case "exitcode":
+		r.code, r.at, r.own = v, f.lines, f.line
+	}
+}
+
+// headless adds the last reports of the log that was read where the head of their list is missing: the last one is of
+// the failure that was observed first.
+func (f *follower) headless() {
+	lines, line := f.lines, f.line
+	for key, st := range f.streams {
+		r := st.last
+		if key.file != f.index || r == nil || r.code == "" || r.rank < 0 || st.reported != nil {
+			continue
+		}
+		f.current, f.chunk, f.lines, f.line = nil, nil, r.at, r.own
+		f.ended(st, &prefix{rank: -1, local: -1, body: []byte("exitcode  : " + r.code)}, &r.summary, r.code)
+	}
+	f.lines, f.line = lines, line
+}
 
 var summaryForm = regexp.MustCompile(`^\s*(time|host|rank|exitcode)\s*: (\S+)(?: \(local_rank: (\d+)\))?`)
 
@@ -241,7 +291,7 @@ func (f *follower) opens(st *stream) {
 
 // closes ends that.
 func (f *follower) closes(st *stream) {
-	if st.trace == nil && st.root == nil && st.pending == nil {
+	if st.trace == nil && st.root == nil && st.pending == nil && st.lastError == 0 {
 		delete(f.busy, st)
 	}
 }
@@ -249,7 +299,7 @@ func (f *follower) closes(st *stream) {
 // rest gives up all unfinished tracebacks and summaries.
 func (f *follower) rest() {
 	for st := range f.busy {
-		st.trace, st.root, st.reported, st.pending = nil, nil, nil, nil
+		st.trace, st.root, st.reported, st.pending, st.lastError = nil, nil, nil, nil, 0
 	}
 	clear(f.busy)
 }
