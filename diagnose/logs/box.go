@@ -14,23 +14,28 @@ type box struct {
 
 // boxWords are in the lines of boxForms.
 var boxWords = []string{" RUNNING AT ", ": Fatal error in ", "] Fatal error in ", "*** reported by process " +
-	"[", "Nodename: ", ", ip=", "retryLimit=", "ssh not successful for host "}
+	"[", "Nodename: ", ", ip=", "retryLimit=", "ssh not successful for host ", ", RankID:", "Node Id: ",
+	" -> 1", " -> 2", " -> 3", " -> 6"}
 
 // boxForms are reports of Hydra, of which only Intel's has the rank; the heads of MPICH's error stacks; of the state
 // of Neuron's runtime; and of the tracebacks that Ray passes on from another process, which are long.
 var boxForms = []struct {
 	form form
 	near int64
+	only bool // it counts where all such lines of the stream name one node
 }{
-	{re(`(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<node>[\w.-]+)`), 8},
+	{re(`(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?:[\w.-]+@)?(?P<node>[\w.-]+)`), 8, false},
 	{re(`^(?:MPICH ERROR \[)?Rank (?P<rank>\d+)\]? .*\[(?P<node>[A-Za-z][\w.-]*)\] ` +
-		`(?:- Abort\(\d+\) .*: )?Fatal error in `), 8},
-	{re(`\(rank (?P<rank>\d+) in comm 0\): Fatal error in `), 8},
-	{re(`\*\*\* reported by process \[\d+,(?P<rank>\d+)\]`), 8}, // of Open MPI
-	{re(`NRT:nrt_infodump +Nodename: (?P<node>[\w.-]+)`), 8},
-	{re(`willRetry=.*\brank=(?P<rank>\d+), size=\d+`), 8}, // of Gloo
-	{re(`^ssh not successful for host (?P<node>[\w.-]+)`), 8},
-	{re(`ray::.*\(pid=\d+, ip=(?P<node>[\d.]+\d)`), 40},
+		`(?:- Abort\(\d+\) .*: )?Fatal error in `), 8, false},
+	{re(`\(rank (?P<rank>\d+) in comm 0\): Fatal error in `), 8, false},
+	{re(`\*\*\* reported by process \[\d+,(?P<rank>\d+)\]`), 8, false}, // of Open MPI
+	{re(`NRT:nrt_infodump +Nodename: (?P<node>[\w.-]+)`), 8, false},
+	{re(`willRetry=.*\brank=(?P<rank>\d+), size=\d+`), 8, false}, // of Gloo
+	{re(`^ssh not successful for host (?P<node>[\w.-]+)`), 8, false},
+	{re(`\(PID:\d+, Device:\d+, RankID:(?P<rank>\d+)\)`), 8, false}, // of torch_npu
+	{re(`node has died\. Node Id: (?P<node>[\da-f]{32,})\b`), 4, false},
+	{re(`^(?:\[\d+\] )?(?P<node>[A-Za-z][\w.-]*):\d+:\d+ (?:\[\d+\] )?NCCL INFO \S+:\d+ -> [1-9]`), 3, true},
+	{re(`ray::.*\(pid=\d+, ip=(?P<node>[\d.]+\d)`), 40, false},
 }
 
 // around notes what a line says of the lines before and after it.
@@ -56,6 +61,9 @@ func (f *follower) names(st *stream, body []byte) {
 	for _, b := range boxForms {
 		if m := b.form().FindSubmatch(body); m != nil {
 			v := values(b.form(), m)
+			if b.only && !st.one(v["node"]) {
+				return
+			}
 			next := box{rank: number(v["rank"]), node: v["node"], last: f.lines + b.near}
 			if next.node == "" && f.lines <= st.box.last && st.box.rank == next.rank {
 				next.node = st.box.node
@@ -64,6 +72,17 @@ func (f *follower) names(st *stream, body []byte) {
 			return
 		}
 	}
+}
+
+// one says whether no such line of the stream has named another node.
+func (st *stream) one(node string) bool {
+	if st.nccl == "" {
+		st.nccl = node
+	}
+	if st.nccl != node {
+		st.nccl, st.box = "*", box{}
+	}
+	return st.nccl == node
 }
 
 // names gives the process of the box to an event soon after it.

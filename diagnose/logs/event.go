@@ -33,6 +33,9 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	} else if len(f.events) >= maxEvents {
 		return nil
 	}
+	if old := f.events[key]; old != nil && c.grade == decisive && e.node == "" && e.rank < 0 {
+		e.node = old.vals["node"] // that the line before named
+	}
 	e.file, e.where, e.order, e.lines, e.time = f.index, f.place(), f.lines, 1, f.when()
 	e.undated = !f.dated && !e.time.IsZero()
 	e.text = quote(p.body)

@@ -81,6 +81,7 @@ var facts = []cause{
 		form: re(`(?P<v>signal)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "rdzv.endpoint", grade: fact, words: []string{"rdzv_endpoint"}, form: re(`rdzv_endpoint\s*: +(?P<v>\S+)`)},
+	{id: "nvrm.gpu", grade: fact, words: []string{"NVRM: The NVIDIA GPU "}, form: re(`GPU (?P<v>[\da-fA-F:.]+)`)},
 	{id: "results.given", grade: fact, words: []string{"hroughput: ", "otal images/sec: ", "Benchmark Result ===",
 		"'train_runtime': ", "\"train_runtime\": ", " stopped: `max_", "exiting program at iteration "},
 		form: re(`(?P<v>hroughput: \d[\d.]* requests|otal images/sec|Benchmark Result|train_runtime|stopped|exiting )`)},

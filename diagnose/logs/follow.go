@@ -59,6 +59,7 @@ type stream struct {
 	root        *summary
 	reported    *summary // the last one that was complete
 	last        *lastReport
+	nccl        string // the host whose NCCL reports how a call failed; "*": several do
 	lastError   int64  // the line where NCCL's last error was announced, which is the next one
 	pending     *event // an error whose text begins on the next line
 	chain       int64  // the last line that announces a traceback of an error during another one
@@ -107,9 +108,10 @@ type follower struct {
 	// of the log that is read
 	index, rank int
 	name        string
-	described   string // the object of Kubernetes that its lines describe
-	year        int    // for times without one
-	dated       bool   // the log itself has it
+	labels      map[string]bool // names of hosts before its lines
+	described   string          // the object of Kubernetes that its lines describe
+	year        int             // for times without one
+	dated       bool            // the log itself has it
 	line        int64
 	chunk       []byte // what was read before the line
 	current     []byte
@@ -137,7 +139,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 	if err == nil {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
-		f.dated, f.described = false, ""
+		f.dated, f.described, f.labels = false, "", map[string]bool{}
 		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)
@@ -260,7 +262,7 @@ func (f *follower) hit(line []byte) {
 		return
 	}
 	f.current = line
-	p := strip(line)
+	p := f.strip(line)
 	f.ofPod(&p)
 	st := f.stream(&p)
 	if st == nil {

@@ -122,7 +122,7 @@ func (f *follower) hint(line []byte) {
 
 // isHint says whether a line looks like an error and has no cause in the table.
 func (f *follower) isHint(line []byte) bool {
-	p := strip(line)
+	p := f.strip(line)
 	f.hits = f.scan.find(line, f.hits[:0])
 	found, _ := f.match(&p)
 	return found == nil && !calm().Match(warns().ReplaceAll(p.body, nil)) &&
@@ -143,7 +143,7 @@ func (f *follower) ofHints() {
 		}
 	}
 	if best != nil {
-		p := strip(best.line)
+		p := f.strip(best.line)
 		if st := f.stream(&p); st != nil {
 			f.current, f.chunk, f.lines, f.line = best.line, nil, best.at, best.number
 			f.add(&hintCause, st, &p, map[string]string{stepsSeen: strconv.FormatBool(f.hints.stepped)})

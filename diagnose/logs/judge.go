@@ -223,6 +223,9 @@ func (f *follower) adopt(e *event) {
 			}
 		}
 	}
+	if e.node == "" && e.rank < 0 && e.vals["ranks"] == "" {
+		e.node = f.onlyHost()
+	}
 	for _, o := range all {
 		if e.node == "" && e.rank >= 0 && o.rank == e.rank && o.node != "" {
 			e.node = o.node
@@ -253,6 +256,10 @@ func (f *follower) lead(group []*event) Lead {
 	top := group[0]
 	ranks, nodes := whose(group)
 	name := who(ranks, nodes, top)
+	if absent := f.absentees(top); len(absent) > 0 {
+		top.set("absent", rankList(absent))
+		ranks = absent
+	}
 	return Lead{Family: top.cause.id, Says: top.says(name), Ranks: ranks, Nodes: nodes, Seen: quoted(group),
 		Need: finding.Map(top.cause.need, func(n string) string { return top.fill(n, name) })}
 }

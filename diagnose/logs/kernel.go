@@ -6,6 +6,15 @@ const pciForm = `Xid(?: \((?:PCI:)?(?P<pci>[\w:.]+)\)| errors?)?: ?`
 // kernelCauses are what the kernel of a node reports of its hardware.
 var kernelCauses = []cause{
 	{
+		id: "log.gpu-lost", grade: decisive, with: "nvrm.gpu", words: []string{"NVRM: fallen off the bus"},
+		form: re(`fallen`),
+		says: "a GPU at {latest} of {where} does not answer on PCIe, as the driver sees when it is loaded (it has fallen off " +
+			"the bus)",
+		do: "turn that node off and on, and leave it out until then; look at the power and seat of the GPU (dmesg | grep " +
+			"-E 'AER|NVRM'); replace the GPU or the riser if it happens again",
+		from: "NVIDIA open-gpu-kernel-modules",
+	},
+	{
 		id: "log.gpu-lost", grade: decisive,
 		words: []string{"Xid (PCI", "NVRM: Xid", "fallen off the bus", "Unable to determine the device handle",
 			"GPU is lost."},

@@ -35,7 +35,6 @@ var lossCauses = []cause{
 		need: []string{"the output of that rank (torchrun --log-dir DIR --redirects 3)"},
 	}, {
 		id: "log.cuda-error", grade: open, wraps: true, words: []string{"nhandled cuda error", "ncclUnhandledCudaError"},
-		form: opt(`(?P<node>[\w.-]+): Test NCCL failure`),
 		says: "a call of CUDA or HIP failed in the NCCL of {who}; the line does not say which",
 		need: []string{"a run with NCCL_DEBUG=INFO: the first line with NCCL WARN names the call and its error",
 			"nvidia-smi or rocm-smi, and dmesg, of that node: other processes, free memory, errors of a GPU"},

@@ -60,6 +60,7 @@ var mpiCauses = []cause{
 		id: "log.mpi-tcp", grade: open,
 		words: []string{"Open MPI failed to TCP connect", "unable to complete a TCP connection", "connect() to ",
 			"unable to connect from", "HYDU_sock_connect", "HYD_sock_connect", "No route to host", "Network is unreachable"},
+		later: []string{"Remote host:"}, more: re(`^\s*Remote host: +(?P<addr>[\w.-]+)`),
 		form: re(`connect\(\) to (?P<addr>[\w.:]+) failed|` +
 			`(?:[Ff]ailed to TCP|unable to|failed|HYD|No route|unreachable)`),
 		not:  []string{"NCCL INFO", "retry"},

@@ -37,7 +37,8 @@ var (
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
 		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]|` +
-		`^(?:\[\d+\.\d+\] )?\[?([A-Za-z][\w.-]*):(?:mpi_rank_(\d+)\]|rank(\d+)\.[\w.-]+: )`) // of MVAPICH and PSM
+		`^(?:\[\d+\.\d+\] )?\[?([A-Za-z][\w.-]*):(?:mpi_rank_(\d+)\]|rank(\d+)\.[\w.-]+: )|` + // of MVAPICH and PSM
+		`^(?: \.\. )?([A-Za-z][\w.-]*)(?:: Test (?:CUDA|HIP|NCCL) failure| pid \d+: Test failure) `) // of nccl-tests
 	ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
@@ -55,7 +56,7 @@ func strip(line []byte) prefix {
 	}
 	if p.node == "" {
 		if m := writer.FindSubmatch(p.body); m != nil && !program.Match(m[2]) {
-			p.node = string(m[1]) + string(m[2]) + string(m[3])
+			p.node = string(m[1]) + string(m[2]) + string(m[3]) + string(m[6])
 			if rank := string(m[4]) + string(m[5]); p.rank < 0 {
 				p.rank = number(rank)
 			}

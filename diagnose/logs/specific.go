@@ -105,7 +105,7 @@ func (f *follower) continues(line []byte) {
 		len(e.text) > maxQuote/2 {
 		return
 	}
-	p := strip(line)
+	p := f.strip(line)
 	if st := f.streams[streamKey{f.index, string(p.label)}]; st != e.st || st.pending != nil || len(p.body) == 0 ||
 		p.body[0] != ' ' && p.body[0] != '\t' {
 		return

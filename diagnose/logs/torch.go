@@ -133,9 +133,10 @@ var torchCauses = []cause{
 			"Mismatched collective detected", "op.preamble.length <= op.nbytes",
 		},
 		form: opt(`ranks\. Rank (?P<a>\d+) is running collective: (?P<acoll>.*?),? but Rank (?P<b>\d+) ` +
-			`is running collective: (?P<bcoll>.*)`),
+			`is running collective: (?P<bcoll>.*)|calls at and around rank (?P<near>\d+)`),
 		test: compared,
-		says: "the ranks do not call the same collective, or not with the same size[: rank {a} and rank {b} differ][; {how}]",
+		says: "the ranks do not call the same collective, or not with the same size[: rank {a} and rank {b} differ]" +
+			"[, at or around rank {near}][; {how}]",
 		do: "compare what the named ranks call at this point; TORCH_DISTRIBUTED_DEBUG=DETAIL names the calls of all " +
 			"ranks",
 		from: "torch ProcessGroupWrapper",

@@ -39,7 +39,8 @@ var torchWaits = []cause{
 	}, {
 		id: "log.clients-missing", grade: waits, words: []string{"waiting for clients."},
 		form: re(`Timed out after (?P<secs>\d+) seconds waiting for clients\. (?P<came>\d+)/(?P<of>\d+) clients joined`),
-		says: "{came} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing",
+		says: "{came} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing" +
+			"[, and no line of {absent} is in it]",
 		need: []string{"which ranks have written nothing, or nothing after their start", "the output of all nodes"},
 	}, {
 		id: "log.rank-range", grade: decisive, words: []string{"worker_count="},
@@ -85,8 +86,9 @@ var torchWaits = []cause{
 			"wait timeout after", "DistStoreError", "Socket Timeout", "store based barrier", "Timed out initializing",
 			"RendezvousTimeoutError", "failed to get value from store", "to retrieve ncclUniqueId", "StoreTimeoutError",
 		},
-		form: opt(`world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
-		says: "{who} gave up waiting for other ranks in the store[: {came} of {of} had joined]",
+		form: opt(`(?:\b(?:on|for) rank: (?P<rank>\d+).*)?world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
+		says: "{who} gave up waiting for other ranks in the store[: {came} of {of} had joined][; no line of {absent} is in " +
+			"these logs]",
 		need: []string{
 			"the output of all nodes from the start: which ranks never joined, or ended before",
 			"the command line of torchrun on each node (nnodes, node rank, rendezvous id)",

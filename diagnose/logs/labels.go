@@ -1,0 +1,45 @@
+package logs
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+var (
+	// labelForm is what may be the name of a host before each of its lines, in a form that other words have, too.
+	labelForm = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]*(?:[\w.-]*[\d_.-])[\w.-]*): ?`)
+	// ofProcess begins lines that only a process writes: it has a rank, or a traceback, or NCCL writes it.
+	ofProcess = regexp.MustCompile(`^(?:\[(?:rank|default)\d+\]: ?|Traceback \(most recent call last\)| +File "[^"]+", line \d)`)
+	// levels end names that are no names of hosts.
+	levels = regexp.MustCompile(`(?i)(?:error|exception|warning|warn|info|debug|fatal|critical|root)$`)
+)
+
+// strip takes the prefixes off a line, also the name of a host in an unusual form, once a line of a process has it.
+func (f *follower) strip(line []byte) prefix {
+	p := strip(line)
+	if p.label != nil || p.node != "" || len(p.body) == 0 || p.body[0]|0x20 < 'a' || p.body[0]|0x20 > 'z' {
+		return p
+	}
+	const longest = 64
+	m := labelForm.FindSubmatch(p.body[:min(len(p.body), longest)])
+	if m == nil {
+		return p
+	}
+	name, rest := string(m[1]), p.body[len(m[0]):]
+	if !f.labels[name] {
+		nccl := bytes.HasPrefix(rest, append(bytes.Clone(m[1]), ':')) && ncclPrefix.Match(rest)
+		if !nccl && !ofProcess.Match(rest) || levels.MatchString(name) || program.MatchString(name) || len(f.labels) >= maxStreams {
+			return p
+		}
+		f.labels[strings.Clone(name)] = true
+	}
+	inner := strip(rest)
+	if inner.node == "" {
+		inner.node = name
+	}
+	if inner.label = append(append(bytes.Clone(m[1]), '/'), inner.label...); inner.label[len(inner.label)-1] == '/' {
+		inner.label = m[1]
+	}
+	return inner
+}
