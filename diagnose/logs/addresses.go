@@ -1,5 +1,21 @@
 package logs
 
+import "regexp"
+
+// wordUsing is in the lines with the interfaces that NCCL uses.
+const wordUsing = " Using ["
+
+var interfaceForm = regexp.MustCompile(`\[\d+\]([A-Za-z][\w.-]*):([\da-fA-F.:%\w]+)<`)
+
+// noteInterfaces notes which address is of which interface.
+func (f *follower) noteInterfaces(body []byte) {
+	for _, m := range interfaceForm.FindAllSubmatch(body, maxFacts) {
+		if len(f.interfaces) < maxStreams {
+			f.interfaces[string(m[2])] = string(m[1])
+		}
+	}
+}
+
 // ownAddress is an address that means another host, or nothing, on each host: of bridges of containers and virtual
 // machines, and link-local ones.
 const ownAddress = `(?P<addr>172\.17\.0\.\d+|192\.168\.122\.\d+|169\.254\.\d+\.\d+|` +

@@ -17,6 +17,9 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 			e.set("fact", v)
 		}
 	}
+	if name := f.interfaces[e.vals["addr"]]; name != "" && e.vals["if"] == "" {
+		e.set("if", name)
+	}
 	f.blame(&e, p)
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {

@@ -93,17 +93,19 @@ type follower struct {
 	facts   map[string]map[string]bool
 	latest  map[string]string // of each fact, the value that the logs have shown last
 	ranks   map[string]int    // "host:pid" to rank, as NCCL reports them
-	ssh     ssh
-	works   works
-	steps   []bool           // by word: it is a sign of a job that computes
-	moved   bool             // one of them was there
-	wanting int              // streams whose progress is counted
-	went    int              // progress of all streams, while one is counted
-	busy    map[*stream]bool // with an unfinished traceback or summary
-	opened  int64            // the line where the youngest of them began
-	hits    []int32
-	hints   hints
-	proof   proof
+	// interfaces are the names of those with an address, as NCCL reports them.
+	interfaces map[string]string
+	ssh        ssh
+	works      works
+	steps      []bool           // by word: it is a sign of a job that computes
+	moved      bool             // one of them was there
+	wanting    int              // streams whose progress is counted
+	went       int              // progress of all streams, while one is counted
+	busy       map[*stream]bool // with an unfinished traceback or summary
+	opened     int64            // the line where the youngest of them began
+	hits       []int32
+	hints      hints
+	proof      proof
 
 	// of the log that is read
 	index, rank int
@@ -125,7 +127,7 @@ func newFollower() *follower {
 	f := &follower{
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
-		ranks: map[string]int{}, works: newWorks(),
+		ranks: map[string]int{}, interfaces: map[string]string{}, works: newWorks(),
 		busy: map[*stream]bool{}, ssh: newSSH(),
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)

@@ -22,6 +22,7 @@ const (
 func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
 	f.settle()
+	f.ofTasks()
 	sorted, passed := f.disproved(f.sorted())
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
@@ -210,29 +211,6 @@ func sameText(a, b string) bool {
 	return strings.Map(drop, a) == strings.Map(drop, b)
 }
 
-// adopt gives a failure the rank that torchrun reports for the same log, or else the local rank.
-func (f *follower) adopt(e *event) {
-	all := f.sorted()
-	for _, has := range []func(o *event) bool{
-		func(o *event) bool { return o.rank >= 0 }, func(o *event) bool { return o.local >= 0 },
-	} {
-		for _, o := range all {
-			if fromRoot := o.cause.id == exitOther.id || o.cause.id == exitKilled.id || o.cause.id == exitCrash.id; fromRoot &&
-				e.rank < 0 && e.local < 0 && o.file == e.file && o.order >= e.order && has(o) {
-				e.rank, e.local, e.node = o.rank, o.local, cmp.Or(e.node, o.node)
-			}
-		}
-	}
-	if e.node == "" && e.rank < 0 && e.vals["ranks"] == "" {
-		e.node = f.onlyHost()
-	}
-	for _, o := range all {
-		if e.node == "" && e.rank >= 0 && o.rank == e.rank && o.node != "" {
-			e.node = o.node
-		}
-	}
-}
-
 func (f *follower) verdict(group []*event) verdict.Verdict {
 	top := group[0]
 	together(group)
@@ -285,9 +263,12 @@ func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
 			break
 		}
 		switch {
+		case g == cascade && r.First == nil:
+			slices.SortStableFunc(some, closedLast)
 		case g == open:
 			slices.SortStableFunc(some, softLast)
-		case (g == ended || g == cascade) && r.First == nil:
+		}
+		if (g == ended || g == cascade) && r.First == nil {
 			if e := reasonOf(some[0], live); e != nil {
 				used[e] = true
 				r.First = e.failure()

@@ -30,7 +30,7 @@ func (f *follower) register() (words []string) {
 		special(markMore, c.later...)
 	}
 	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
-		wordHost, wordName, wordLastError} {
+		wordHost, wordName, wordLastError, wordUsing} {
 		special(w, w)
 	}
 	special(wordException, dotErrors, dotExceptions)

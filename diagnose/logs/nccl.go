@@ -129,7 +129,7 @@ var ncclCauses = []cause{
 			"onnect to 192.168.122.", "onnecting to 192.168.122.", "onnect to 169.254."},
 		form: re(`[Cc]onnect(?:ing)? to (?P<addr>127\.[\d.]+|172\.17\.0\.\d+|192\.168\.122\.\d+|169\.254\.[\d.]+)` +
 			`<\d+> (?:failed|timed out|returned)`),
-		says: "NCCL of {who} calls {addr}, an address that is local to a host",
+		says: "NCCL of {who} calls {addr}, an address that is local to a host[ (of its interface {if})]",
 		do:   "set NCCL_SOCKET_IFNAME to the interface that the nodes share",
 		need: []string{"the lines NCCL INFO Bootstrap of all ranks (NCCL_DEBUG=INFO)"},
 	}, {
@@ -277,7 +277,7 @@ var ncclOpen = []cause{
 		words: []string{"is neither AF_INET", "socketPollConnect", "socketStartConnect", "ncclSocketConnect",
 			"Call to connect", "connect timeout", "Call to bind failed", "bootstrap", "socketTryAccept",
 			"SocketTryAccept", "socket connect", "ncclSocketInit", "Connect to "},
-		form: re(`[Cc]onnect(?:ing)? to (?P<peer>[\w.:%-]+)<(?P<port>\d+)> (?:failed|returned|timed)[ :]*(?:\d+ ?)?\(?` +
+		form: re(`^.*?[Cc]onnect(?:ing)? to (?P<peer>[\w.:%-]+)<(?P<port>\d+)> (?:failed|returned|timed)[ :]*(?:\d+ ?)?\(?` +
 			`(?P<why>[A-Z][a-z]+(?: [a-z]+)+)?|is neither AF_INET|NCCL WARN|ncclSystemError|failed|timed out|Last error`),
 		not:  []string{"NCCL INFO"},
 		says: "{who} cannot connect to another rank in NCCL's start[, at {peer} port {port}][: {why}]",
@@ -293,6 +293,10 @@ var ncclOpen = []cause{
 		id: "log.ofi", grade: family, soft: true, quiet: true,
 		words: []string{"find any optimal provider", "No eligible providers were found"},
 		form:  re(`NET/OFI .*provider`), not: []string{"NCCL INFO", "NCCL TRACE"},
+		says: ofiNone, do: ofiNoneDo, need: ofiNoneNeed, from: "aws/aws-ofi-nccl",
+	}, {
+		id: "log.ofi", grade: family, soft: true, but: "nccl.network", words: []string{"fi_getinfo() call failed"},
+		form: re(`call failed: (?:No data available|-61\b)|\(-61\)`), not: []string{"NCCL INFO", "NCCL TRACE"},
 		says: ofiNone, do: ofiNoneDo, need: ofiNoneNeed, from: "aws/aws-ofi-nccl",
 	}, {
 		id: "log.ofi", grade: open, words: []string{"completed with error. RC: "},
@@ -337,6 +341,15 @@ var ncclOpen = []cause{
 		need: []string{"fi_info in the container of each node: does it list the provider of the network (efa, cxi, verbs)",
 			"EFA: ls -l /dev/infiniband in the container; does the security group admit all traffic from and to itself",
 			"Slingshot: cxi_stat, and SLINGSHOT_VNIS of a rank"},
+	}, {
+		id: "log.gpu-topology", grade: open, words: []string{"WARN Could not read node #", "to find reverse path from remNode"},
+		form: opt(`Could not read node # ?(?P<n>\d+)`),
+		says: "RCCL of {who} does not see all GPUs of the host as the kernel lists them[ (node {n} of KFD is not readable)], " +
+			"and finds no way between some",
+		need: []string{"ls -l /dev/kfd /dev/dri, and rocm-smi --showtopo, in the job's container and on the host: the container " +
+			"may have a part of the GPUs only", "/sys/class/kfd/kfd/topology/nodes in the container",
+			"ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES of each rank", "a run with NCCL_P2P_DISABLE=1"},
+		from: "ROCm/rccl alt_rsmi.cc, graph/paths.cc",
 	}, {
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Socket recv failed while polling", "Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure",

@@ -33,9 +33,9 @@ var npuCauses = []cause{
 		from: "CANN rt_error_codes.h",
 	}, {
 		id: "log.npu-timeout", grade: open,
-		words: []string{"EE1002", "507046", "507047", "507048", "507014", "507017", "507034", "tream synchronize timeout",
+		words: []string{"EE1002", "507046", "507047", "507048", "507014", "507017", "507034", "107020", "tream synchronize timeout", "[task timeout]",
 			"stream sync timeout", "event sync timeout", "the specified timeout waiting event"},
-		form: opt(`\b(?P<code>5070(?:14|17|34|46|47|48))\b`),
+		form: opt(`\b(?P<code>5070(?:14|17|34|46|47|48)|107020)\b`),
 		not:  []string{"timeout = "},
 		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, " +
 			"or a " +

@@ -56,6 +56,20 @@ func softLast(a, b *event) int {
 	return cmp.Compare(late(a), late(b))
 }
 
+// closedLast puts what a rank found closed, or whose end it saw, after what closed it, where no times say the order.
+func closedLast(a, b *event) int {
+	closed := func(e *event) int {
+		if e.cause.id == "log.rendezvous-closed" {
+			return 1
+		}
+		return 0
+	}
+	if !a.time.IsZero() && !b.time.IsZero() {
+		return 0
+	}
+	return cmp.Compare(closed(a), closed(b))
+}
+
 // reasonOf returns the line shortly before the end of a process, in its log, that looks like an error with a reason;
 // nil: there is no such line.
 func reasonOf(end *event, live []*event) *event {

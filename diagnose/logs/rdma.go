@@ -82,6 +82,16 @@ var rdmaCauses = []cause{
 		need: []string{"dmesg and ibv_devinfo of that node"},
 		from: "openucx/ucx ib_iface.c",
 	}, {
+		id: "log.rdma-resources", grade: family, words: []string{"ibv_create_cq", "ibv_create_qp", "ibv_create_srq"},
+		form: re(`Call to (?P<call>ibv_create_\w+) failed.*(?:Cannot allocate memory|with 12\b|ENOMEM)`),
+		says: "{who} cannot make a queue of its RDMA device ({call}) for lack of memory: too little memory may be locked, " +
+			"or the device has no more queues",
+		do: "in the job's own shell ulimit -l must say unlimited; where it does, end other jobs of that node, or use fewer " +
+			"queues (NCCL_IB_QPS_PER_CONNECTION, fewer ranks on a node)",
+		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "rdma resource show of that node, and " +
+			"ibv_devinfo -v (max_cq, max_qp)", "free -g and dmesg of that node"},
+		from: "ibv_create_cq(3), NVIDIA/nccl ibvwrap.cc",
+	}, {
 		id: "log.rdma-registration", grade: family,
 		words: []string{"ibv_reg_mr", "ibv_create_cq", "ibv_create_qp", "reg_mr", "Libfabric error: (-12)",
 			"post internal receive buffers", "cannot create cq", "create extended CQ"},

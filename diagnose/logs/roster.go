@@ -40,51 +40,6 @@ func absent(list string) string {
 	return strings.Join(out, ", ")
 }
 
-// onlyHost returns the host on which all ranks run, by the lines of NCCL; "": there are several, or not all have one.
-func (f *follower) onlyHost() (host string) {
-	if sizes := f.facts["nranks"]; len(sizes) != 1 || !sizes[strconv.Itoa(len(f.ranks))] {
-		return ""
-	}
-	for at := range f.ranks {
-		name, _, _ := strings.Cut(at, ":")
-		if host != "" && host != name {
-			return ""
-		}
-		host = name
-	}
-	return host
-}
-
-// absentees returns the ranks that have no line in the logs, where an event counts those that have joined, and the logs
-// have lines of just as many; nil: they do not show it.
-func (f *follower) absentees(e *event) (out []int) {
-	came, of := number(e.vals["came"]), number(e.vals["of"])
-	if came < 1 || came >= of || of > maxStreams {
-		return nil
-	}
-	seen := map[int]bool{}
-	see := func(rank int) {
-		if rank >= 0 && rank < of {
-			seen[rank] = true
-		}
-	}
-	for _, st := range f.streams {
-		see(st.rank)
-	}
-	for _, o := range f.events {
-		see(o.rank)
-	}
-	for _, rank := range f.ranks {
-		see(rank)
-	}
-	for rank := range of {
-		if len(seen) == came && !seen[rank] {
-			out = append(out, rank)
-		}
-	}
-	return out
-}
-
 // roster judges the ranks that report their beginning, and after which the job did not go on. All of
 // them there is no failure.
 func (f *follower) roster(r *Reading, all []*event) {

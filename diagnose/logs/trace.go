@@ -138,6 +138,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			f.noteRank(p.body)
 		case wordLastError:
 			f.lastErrors(st, p.body)
+		case wordUsing:
+			f.noteInterfaces(p.body)
 		case wordHost:
 			f.ofHost(st, p.body)
 		case wordWatchdog, wordEnqueued:

@@ -44,6 +44,19 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 		{"a GPU of the line before", "[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: " +
 			"10de:26b5) installed in this system has\n               NVRM: fallen off the bus and is not responding to " +
 			"commands.\n", "0000:b3:00.0"},
+		{"a task that is no rank", "[rank0]:[E331 11:07:08.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective " +
+			"operation timeout: WorkNCCL(SeqNum=9)\nsrun: error: red-3: task 0: Killed\n", "a process on node red-3 was"},
+		{"a task that is a rank", "[rank1]:[E331 11:07:08.1 ProcessGroupNCCL.cpp:607] [Rank 1] Watchdog caught collective " +
+			"operation timeout: WorkNCCL(SeqNum=9)\nsrun: error: red-3: task 0: Killed\n", "rank 0 (node red-3) was"},
+		{"another process of mpirun", "[red-1:19546:0:19546] ib_mlx5_log.c:139  Transport retry count exceeded on " +
+			"mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\nmpirun noticed that process rank 3 with PID 19548 on node red-1 " +
+			"exited on signal 6 (Aborted).\n", "UCX of node red-1 got"},
+		{"the same process of mpirun", "[red-1:19548:0:19548] ib_mlx5_log.c:139  Transport retry count exceeded on " +
+			"mlx5_0:1/IB (synd 0x15 vend 0x81 hw_synd 0/0)\nmpirun noticed that process rank 3 with PID 19548 on node red-1 " +
+			"exited on signal 6 (Aborted).\n", "UCX of rank 3 (node red-1) got"},
+		{"the interface of an address", "red-1:300:2300 [0] NCCL INFO NET/Socket : Using [0]eth0:10.9.0.4<0> " +
+			"[1]link0:169.254.170.23<0>\nred-1:300:2300 [0] NCCL WARN socketPollConnect: Connect to 169.254.170.23<43210> " +
+			"returned 111(Connection refused)\n", "(of its interface link0)"},
 		{"the other host", "A process or daemon was unable to complete a TCP connection\nto another process:\n" +
 			"  Local host:    red-a\n  Remote host:   red-b\n", "node red-a cannot connect to another host (red-b)"},
 	} {

@@ -106,6 +106,8 @@ func capital(name string) string {
 		return "ADDRESS"
 	case "lib":
 		return "LIBRARY"
+	case "if":
+		return "INTERFACE"
 	case "where", "node":
 		return "HOST"
 	}
