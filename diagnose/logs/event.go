@@ -23,7 +23,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	f.blame(&e, p)
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {
-		if old.lines++; !old.over() {
+		if old.lines++; !old.over() && !old.handled {
 			if f.saysMore(old, &e, p.body) {
 				old.text, old.where = quote(p.body), f.place()
 			}

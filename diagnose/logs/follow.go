@@ -33,6 +33,7 @@ type event struct {
 	trace bool   // it ends a traceback
 	// chained: that was raised while another error was handled, or while Python ended.
 	chained bool
+	handled bool // the program says that it goes on
 	vals    map[string]string
 	rank    int
 	local   int
@@ -60,6 +61,7 @@ type stream struct {
 	reported    *summary // the last one that was complete
 	last        *lastReport
 	nccl        string // the host whose NCCL reports how a call failed; "*": several do
+	raised      *event // an error that the next line may handle
 	lastError   int64  // the line where NCCL's last error was announced, which is the next one
 	pending     *event // an error whose text begins on the next line
 	chain       int64  // the last line that announces a traceback of an error during another one
@@ -272,6 +274,9 @@ func (f *follower) hit(line []byte) {
 	}
 	if st.pending != nil {
 		f.message(st, p.body)
+	}
+	if st.raised != nil {
+		f.handling(st, p.body)
 	}
 	f.unglog(st, &p)
 	f.around(st, p.body)

@@ -39,7 +39,9 @@ func (f *follower) judge() Reading {
 			return e.cause.soft || f.excused(e) || e.st.progress-e.after > fewSteps || e.over() && e.st.alone
 		})
 	}
-	roots = slices.DeleteFunc(roots, func(e *event) bool { return follows(e, live) || survived(e, live) })
+	roots = slices.DeleteFunc(roots, func(e *event) bool {
+		return follows(e, live) || survived(e, live) || outlived(e, live)
+	})
 	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet && !confirmed(e, live) })
 	}
@@ -122,7 +124,7 @@ func follows(end *event, live []*event) bool {
 		if e.file != end.file || e.order >= end.order || end.order-e.order >= near {
 			return false
 		}
-		return e.cause.grade == open && (crash || !e.cause.soft || bareError([]byte(e.text))) ||
+		return e.cause.grade == open && !e.warning() && (crash || !e.cause.soft || bareError([]byte(e.text))) ||
 			e.cause.grade == waits && killed && !e.cause.soft
 	})
 }
@@ -242,6 +244,15 @@ func (f *follower) lead(group []*event) Lead {
 		Need: finding.Map(top.cause.need, func(n string) string { return top.fill(n, name) })}
 }
 
+// leadOf returns what one of some events and those of its kind say, and marks them.
+func (f *follower) leadOf(some []*event, e *event, used map[*event]bool) Lead {
+	group := same(some, e)
+	for _, m := range group {
+		used[m] = true
+	}
+	return f.lead(group)
+}
+
 func quoted(group []*event) (out []finding.Seen) {
 	for _, e := range group[:min(len(group), maxSeen)] {
 		out = append(out, finding.Seen{Where: e.where, What: tidy(e.text)})
@@ -251,8 +262,12 @@ func quoted(group []*event) (out []finding.Seen) {
 
 // openEnd reports failures that the logs do not explain.
 func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
+	warnings := lesser(live)
 	for _, g := range []grade{open, waits, ended, cascade, unknown, maybe} {
 		some := ofGrades(live, g, g)
+		if len(warnings) > 0 && g == open {
+			some = slices.DeleteFunc(some, (*event).warning)
+		}
 		if g == unknown {
 			some = reasonFirst(some, ofGrades(live, maybe, maybe))
 		}
@@ -286,13 +301,14 @@ func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
 			if used[e] || len(r.Open) >= maxOpenLead {
 				continue
 			}
-			group := same(some, e)
-			for _, m := range group {
-				used[m] = true
+			if lead := f.leadOf(some, e, used); g <= waits || len(r.Open) == 0 {
+				r.Open = append(r.Open, lead)
 			}
-			if g <= waits || len(r.Open) == 0 {
-				r.Open = append(r.Open, f.lead(group))
-			}
+		}
+	}
+	for _, e := range warnings {
+		if !used[e] && len(r.Open) < maxOpenLead {
+			r.Open = append(r.Open, f.leadOf(warnings, e, used))
 		}
 	}
 	if v, ok := f.ofWaits(live); ok {

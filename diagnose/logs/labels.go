@@ -10,7 +10,8 @@ var (
 	// labelForm is what may be the name of a host before each of its lines, in a form that other words have, too.
 	labelForm = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]*(?:[\w.-]*[\d_.-])[\w.-]*): ?`)
 	// ofProcess begins lines that only a process writes: it has a rank, or a traceback, or NCCL writes it.
-	ofProcess = regexp.MustCompile(`^(?:\[(?:rank|default)\d+\]: ?|Traceback \(most recent call last\)| +File "[^"]+", line \d)`)
+	ofProcess = regexp.MustCompile(`^(?:\[(?:rank|default)\d+\]: ?|Traceback \(most recent call last\)|` +
+		` +File "[^"]+", line \d)`)
 	// levels end names that are no names of hosts.
 	levels = regexp.MustCompile(`(?i)(?:error|exception|warning|warn|info|debug|fatal|critical|root)$`)
 )
@@ -29,7 +30,8 @@ func (f *follower) strip(line []byte) prefix {
 	name, rest := string(m[1]), p.body[len(m[0]):]
 	if !f.labels[name] {
 		nccl := bytes.HasPrefix(rest, append(bytes.Clone(m[1]), ':')) && ncclPrefix.Match(rest)
-		if !nccl && !ofProcess.Match(rest) || levels.MatchString(name) || program.MatchString(name) || len(f.labels) >= maxStreams {
+		if !nccl && !ofProcess.Match(rest) || levels.MatchString(name) || program.MatchString(name) ||
+			len(f.labels) >= maxStreams {
 			return p
 		}
 		f.labels[strings.Clone(name)] = true

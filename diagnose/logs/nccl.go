@@ -1,5 +1,7 @@
 package logs
 
+import "strings"
+
 // hostOnly begins the names of interfaces that are no network between hosts.
 const hostOnly = `(?:br-|veth|docker|virbr|cni|flannel|cali|lxc)`
 
@@ -75,10 +77,12 @@ var ncclCauses = []cause{
 	}, {
 		id: "log.wrong-interface", grade: decisive, with: "nccl.loopback",
 		words: []string{"Connection refused", "Connection timed out", "connect timeout", "No route to host"},
-		form:  re(`NCCL WARN|\] WARN|ncclSystemError|misc/socket|include/socket`),
-		says:  "NCCL of {who} uses the loopback interface, which other nodes cannot reach",
-		do:    "set NCCL_SOCKET_IFNAME to the interface that the nodes share (or ^lo,docker0)",
-		from:  "horovod/horovod#700",
+		form: re(`(?:NCCL WARN|\] WARN|ncclSystemError|misc/socket|include/socket).*?` +
+			`(?:[Cc]onnect(?:ing)? to (?P<addr>[\w.:%]+)<|$)`),
+		test: func(v map[string]string) bool { return v["addr"] == "" || strings.HasPrefix(v["addr"], "127.") },
+		says: "NCCL of {who} uses the loopback interface, which other nodes cannot reach",
+		do:   "set NCCL_SOCKET_IFNAME to the interface that the nodes share (or ^lo,docker0)",
+		from: "horovod/horovod#700",
 	}, {
 		id: "log.wrong-interface", grade: family, with: "nccl.host-only",
 		words: []string{"connect returned", "transport/net.cc", "include/net.h", "onnection timed out", "o route to host",
@@ -342,18 +346,20 @@ var ncclOpen = []cause{
 			"EFA: ls -l /dev/infiniband in the container; does the security group admit all traffic from and to itself",
 			"Slingshot: cxi_stat, and SLINGSHOT_VNIS of a rank"},
 	}, {
-		id: "log.gpu-topology", grade: open, words: []string{"WARN Could not read node #", "to find reverse path from remNode"},
+		id: "log.gpu-topology", grade: open, words: []string{"WARN Could not read node #",
+			"to find reverse path from remNode"},
 		form: opt(`Could not read node # ?(?P<n>\d+)`),
-		says: "RCCL of {who} does not see all GPUs of the host as the kernel lists them[ (node {n} of KFD is not readable)], " +
-			"and finds no way between some",
-		need: []string{"ls -l /dev/kfd /dev/dri, and rocm-smi --showtopo, in the job's container and on the host: the container " +
-			"may have a part of the GPUs only", "/sys/class/kfd/kfd/topology/nodes in the container",
+		says: "RCCL of {who} does not see all GPUs of the host as the kernel lists them[ (node {n} of KFD is not " +
+			"readable)], and finds no way between some",
+		need: []string{"ls -l /dev/kfd /dev/dri, and rocm-smi --showtopo, in the job's container and on the host: the " +
+			"container may have a part of the GPUs only", "the folder class/kfd/kfd/topology/nodes of sysfs in the container",
 			"ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES of each rank", "a run with NCCL_P2P_DISABLE=1"},
 		from: "ROCm/rccl alt_rsmi.cc, graph/paths.cc",
 	}, {
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Socket recv failed while polling", "Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure",
-			"performance", "not supported", "falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion", "MSCCL",
+			"performance", "not supported", "falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion",
+			"MSCCL",
 			"Missing", "disabled", "nvmlInit", "retcode 6", "Proxy Call to rank ", "NET/OFI ",
 			"Failed to open libibverbs.so", "GID table change"},
 		says: "NCCL of {who} warns: {error}",

@@ -33,9 +33,10 @@ var npuCauses = []cause{
 		from: "CANN rt_error_codes.h",
 	}, {
 		id: "log.npu-timeout", grade: open,
-		words: []string{"EE1002", "507046", "507047", "507048", "507014", "507017", "507034", "107020", "tream synchronize timeout", "[task timeout]",
+		words: []string{"EE1002", "507046", "507047", "507048", "507014", "507017", "507034",
+			"tream synchronize timeout",
 			"stream sync timeout", "event sync timeout", "the specified timeout waiting event"},
-		form: opt(`\b(?P<code>5070(?:14|17|34|46|47|48)|107020)\b`),
+		form: opt(`\b(?P<code>5070(?:14|17|34|46|47|48))\b`),
 		not:  []string{"timeout = "},
 		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, " +
 			"or a " +
@@ -44,6 +45,14 @@ var npuCauses = []cause{
 			"HCCL_EXEC_TIMEOUT of all ranks, and how long the slowest rank computes",
 			"on each node: hccn_tool -i N -link -g and -net_health -g, and npu-smi info"},
 		from: "CANN rt_error_codes.h, EE1002",
+	}, {
+		id: "log.npu-timeout", grade: open, but: "hccl.waits", words: []string{"107020", "[task timeout]"},
+		form: opt(`\b(?P<code>107020)\b`),
+		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, or " +
+			"a kernel that hangs",
+		need: []string{"the output and the plog (~/ascend/log) of all ranks: which one failed first, or is in no collective",
+			"how long the slowest rank computes (HCCL_EXEC_TIMEOUT)", "npu-smi info of that node"},
+		from: "CANN rt_error_codes.h",
 	}, {
 		id: "log.npu-inner", grade: open, words: []string{"9999: Inner Error", "9999: [PID: "},
 		form: re(`\bE[A-Z1-9]9999: (?:Inner Error|\[PID: [^\]]*\] \S+ (?P<why>.+?)(?:\[FUNC:|$))`),

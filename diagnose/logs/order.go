@@ -28,7 +28,7 @@ func reasonsBefore(roots, live []*event) []*event {
 	}
 	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
 		return sums(e) && slices.ContainsFunc(live, func(o *event) bool {
-			known := o.cause.grade == open && o.cause != &unexplained
+			known := o.cause.grade == open && o.cause != &unexplained && !o.warning()
 			return o.file == e.file && o.order < e.order && e.order-o.order < near &&
 				(known || o.cause.grade == unknown && specific([]byte(o.text)) > max(1, specific([]byte(e.text))))
 		})
@@ -44,8 +44,8 @@ func survived(e *event, live []*event) bool {
 	})
 }
 
-// softLast puts errors after which programs often try again, and those whose reason is on another line, after those that
-// end them.
+// softLast puts errors after which programs often try again, and those whose reason is on another line, after those
+// that end them.
 func softLast(a, b *event) int {
 	late := func(e *event) int {
 		if e.cause.soft || e.cause.wraps {

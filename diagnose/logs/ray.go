@@ -18,7 +18,8 @@ const (
 var gcsNeed = []string{"does the head run (ray status there), and what is in gcs_server.out",
 	"the same address and port on both sides: nc -zv HOST PORT from this node", "ray --version of both, and http_proxy"}
 
-var sparkNeed = []string{"stderr of that executor: the folder work/APP/N of the worker, or yarn logs -applicationId APP",
+var sparkNeed = []string{"stderr of that executor: the folder work/APP/N of the worker, or yarn logs -applicationId " +
+	"APP",
 	"dmesg of that node: did the OOM killer end it; spark.executor.memoryOverhead is its memory outside of Java"}
 
 // rayCauses are ends of Ray's and Dask's workers and daemons.

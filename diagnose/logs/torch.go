@@ -117,8 +117,8 @@ var torchCauses = []cause{
 			return v["a"] != "" && v["b"] != ""
 		},
 		says: "Gloo of {who} has an address of {a}, and another rank one of {b}",
-		do: "let the name of each node have addresses of one family on all nodes (getent ahosts $(hostname), /etc/hosts), or " +
-			"set GLOO_SOCKET_IFNAME to an interface with an IPv4 address on each",
+		do: "let the name of each node have addresses of one family on all nodes (getent ahosts $(hostname), /etc/hosts), " +
+			"or set GLOO_SOCKET_IFNAME to an interface with an IPv4 address on each",
 		from: "pytorch/gloo transport/tcp/address.cc",
 	}, {
 		id: "log.interface-not-found", grade: decisive,

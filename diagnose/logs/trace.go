@@ -17,6 +17,7 @@ type trace struct {
 	at, inner string   // the program's innermost frame, and the innermost of all
 	flat      bool     // it has lost its indentation
 	chained   bool     // a line before announces it as one of an error during another one
+	handled   bool     // the line before says that the program goes on
 	source    string   // the line of the program in the innermost frame
 	of        *summary // torchrun's report that it is part of, or nil
 }
@@ -91,7 +92,7 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	}
 	e := f.add(found, st, p, vals)
 	if e != nil && e.at == "" && e.lines == 1 {
-		if e.trace, e.chained = true, t.chained; t.at != "" {
+		if e.trace, e.chained, e.handled = true, t.chained, t.handled; t.at != "" {
 			e.at = t.at
 		}
 		if strings.TrimRight(e.text, ": ") == "AssertionError" && strings.HasPrefix(t.source, "assert ") {
@@ -101,6 +102,7 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if found.grade == failed || found == &unexplained {
 		f.awaits(st, e)
 	}
+	f.awaitsHandling(st, e)
 }
 
 // specials reads the lines that are more than a row of the table.
@@ -110,7 +112,7 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		switch f.special[h] {
 		case wordTrace:
 			const near = 3
-			st.trace = &trace{chained: st.chain > 0 && f.lines-st.chain <= near}
+			st.trace = &trace{chained: st.chain > 0 && f.lines-st.chain <= near, handled: f.announced(p)}
 			f.ofNext(p)
 			if summaryTrace.Match(p.body) {
 				if st.trace.of = st.reported; st.trace.of == nil {
@@ -293,7 +295,7 @@ func (f *follower) opens(st *stream) {
 
 // closes ends that.
 func (f *follower) closes(st *stream) {
-	if st.trace == nil && st.root == nil && st.pending == nil && st.lastError == 0 {
+	if st.trace == nil && st.root == nil && st.pending == nil && st.lastError == 0 && st.raised == nil {
 		delete(f.busy, st)
 	}
 }
@@ -301,7 +303,7 @@ func (f *follower) closes(st *stream) {
 // rest gives up all unfinished tracebacks and summaries.
 func (f *follower) rest() {
 	for st := range f.busy {
-		st.trace, st.root, st.reported, st.pending, st.lastError = nil, nil, nil, nil, 0
+		st.trace, st.root, st.reported, st.pending, st.lastError, st.raised = nil, nil, nil, nil, 0, nil
 	}
 	clear(f.busy)
 }

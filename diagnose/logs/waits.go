@@ -96,8 +96,8 @@ var torchWaits = []cause{
 	}, {
 		id: "log.store-timeout", grade: waits, soft: true, words: []string{"waitForInput: "},
 		form: re(`remote=\[?(?:::ffff:)?(?P<host>[\w.:-]+?)\]?:(?P<port>\d+)(?:<\d+>)?\) timed out after (?P<ms>\d+)ms`),
-		says: "{who} waited {ms} ms in the store at {host} port {port} for another rank, which did not join or did not write " +
-			"its part",
+		says: "{who} waited {ms} ms in the store at {host} port {port} for another rank, which did not join or did not " +
+			"write its part",
 		need: []string{"the output of all nodes from the start: which ranks never joined, or ended before",
 			"what the ranks do before: one may still load or compile"},
 		from: "torch socket.cpp",
@@ -105,10 +105,10 @@ var torchWaits = []cause{
 		id: "log.rendezvous-etcd", grade: family, words: []string{"etcd.Etcd"},
 		form: re(`etcd\.Etcd(?:KeyNotFound|ConnectionFailed|Exception|WatchTimedOut|ClusterIdChanged)\b ?: *(?P<why>.+)`),
 		says: "the rendezvous of {who} in etcd fails[ (endpoint {fact})]: {why}",
-		do: "etcd's old interface (etcd, etcd-v2) needs an etcd that serves API v2 (--enable-v2, before 3.6), with the keys " +
-			"of this run only; --rdzv-backend c10d works without etcd",
-		need: []string{"etcdctl of that endpoint: does it answer, and was it started anew", "the command line of torchrun on " +
-			"each node: the same endpoint and rendezvous id"},
+		do: "etcd's old interface (etcd, etcd-v2) needs an etcd that serves API v2 (--enable-v2, before 3.6), with the " +
+			"keys of this run only; --rdzv-backend c10d works without etcd",
+		need: []string{"etcdctl of that endpoint: does it answer, and was it started anew", "the command line of torchrun " +
+			"on each node: the same endpoint and rendezvous id"},
 		from: "torch etcd_rendezvous.py, etcd_store.py",
 	}, {
 		id: "log.store-unreachable", grade: open, soft: true,

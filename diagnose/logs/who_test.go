@@ -23,8 +23,8 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 		{"a host in capitals", under("RED7B: "), "rank.failed a process on node RED7B"},
 		{"a host that NCCL writes, too", "RED7B: RED7B:471:471 [0] NCCL INFO comm 0x5 rank 3 nranks 8 cudaDev 3 - Init " +
 			"START\nRED7B: KeyError: 'x'\n", "node RED7B"},
-		{"the host whose NCCL ends with it", "red-1:471:475 [3] NCCL INFO bootstrap.cc:280 -> 2\nINTERNAL: xla/nccl_utils.cc:3: " +
-			"NCCL operation ncclCommInitRank(&comm) failed: unhandled system error.\n", "node red-1"},
+		{"the host whose NCCL ends with it", "red-1:471:475 [3] NCCL INFO bootstrap.cc:280 -> 2\nINTERNAL: " +
+			"xla/nccl_utils.cc:3: NCCL operation ncclCommInitRank(&comm) failed: unhandled system error.\n", "node red-1"},
 		{"the NCCL of several hosts", "red-1:471:475 [3] NCCL INFO bootstrap.cc:280 -> 2\nred-2:471:475 [3] NCCL INFO " +
 			"bootstrap.cc:280 -> 2\nINTERNAL: xla/nccl_utils.cc:3: NCCL operation ncclCommInitRank(&comm) failed: unhandled " +
 			"system error.\n", "a process reports"},
@@ -34,7 +34,8 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 			"red-1:472:472 [1] NCCL INFO comm 0x5 rank 1 nranks 3 - Init START\nCUDA out of memory\n", "a process has run"},
 		{"a host with underscores", under("gpu_node_b: "), "rank.failed a process on node gpu_node_b"},
 		{"a level is no host", strings.ReplaceAll(trace, "%", "") + "my_ERROR: " + timedOut, "rank.failed a process failed"},
-		{"a rank of an NPU", "[ERROR] 2025-02-03-04:15:06 (PID:4711, Device:3, RankID:11) ERR02200 DIST call hccl api failed.\n" +
+		{"a rank of an NPU", "[ERROR] 2025-02-03-04:15:06 (PID:4711, Device:3, RankID:11) ERR02200 DIST call hccl api " +
+			"failed.\n" +
 			"EJ0001: 2025-02-03-04:15:06.167.645 Failed to initialize the HCCP process. Reason: Maybe the last training " +
 			"process is running.\n", "rank 11"},
 		{"around a rank", "init.cc:12 NCCL WARN Mismatched collective detected, please check your collective calls at and " +
