@@ -125,7 +125,7 @@ func follows(end *event, live []*event) bool {
 			return false
 		}
 		return e.cause.grade == open && !e.warning() && (crash || !e.cause.soft || bareError([]byte(e.text))) ||
-			e.cause.grade == waits && killed && !e.cause.soft
+			killed && (e.cause.grade == waits && !e.cause.soft || e.cause.id == "log.wrapper")
 	})
 }
 

@@ -27,6 +27,12 @@ var lossCauses = []cause{
 		says: exitOther.says, need: exitOther.need,
 		from: "torch multiprocessing/spawn.py",
 	}, {
+		id: "log.wrapper", grade: ended, words: []string{"eceived sigquit from a child process"},
+		says: "a child process of SGLang on {where} failed, and SGLang then ends all of them; its own error is not in " +
+			"these lines",
+		need: []string{"the first line with \"hit an exception\", and the end of its traceback, in the output of all nodes"},
+		from: "sgl-project/sglang engine.py",
+	}, {
 		id: "log.wrapper", grade: ended,
 		words: []string{
 			"ChildFailedError", "ProcessRaisedException", "ProcessExitedException", "Engine core initialization failed",

@@ -22,14 +22,16 @@ const markProof = "proof"
 // proofWords are in the lines of the forms below.
 var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ello world", "ello World", "ello, world",
 	"ello, World", "ello from", "mpirun ", "mpiexec ", "srun ", "torchrun ", "Application startup complete",
-	"\" 200 OK"}
+	"\" 200 OK", "server is fired up", "Uvicorn running on ", "Started HTTPService at ",
+	"Started GRPCInferenceService at "}
 
 var (
 	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
 	greetForm = re(`(?i)\bhello,? .*\b(?:rank|proc|process|processor|task)[ :#=]+` +
 		`(?P<rank>\d+)(?: of | out of |/)(?P<of>\d+)\b`)
 	// readyForm is how a server reports that it has begun, or that it has answered.
-	readyForm   = re(`\bApplication startup complete\b|"(?:POST|PUT) /\S* HTTP/[\d.]+" 200 OK`)
+	readyForm = re(`\bApplication startup complete\b|\bserver is fired up\b|\bUvicorn running on http|` +
+		`\bStarted (?:HTTP|GRPCInference)Service at |"(?:POST|PUT) /\S* HTTP/[\d.]+" 200 OK`)
 	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +
 		`(?:mpirun|mpiexec|srun|torchrun) [\w./-]`)
 )
