@@ -6,9 +6,8 @@ import (
 )
 
 // handledForm is in the line next to the traceback of an error that the program handles: it has another way.
-var handledForm = re(`(?i)\b(?:re-?tr(?:y|ies|ied|ying)|tr(?:y|ies|ying) (?:once more|again|another|the next)|` +
-	`attempt \d|fall(?:s|ing)?[ -]?back|skip(?:s|ped|ping)|continu(?:e|es|ing)|ignor(?:e|es|ed|ing)|instead|` +
-	`will be disabled)\b`)
+var handledForm = re(`(?i)\b(?:(?:re-?)?trying|(?:will|to) (?:re-?try|try again|fall back)|trie[sd] again|falling back|` +
+	`skipping|ignoring|continuing without)\b`)
 
 // nearHandled is how many lines are between a traceback and that line, at most.
 const nearHandled = 8
@@ -75,4 +74,24 @@ func lesser(live []*event) (out []*event) {
 func (e *event) warning() bool {
 	const few = 10
 	return e.cause.grade == open && e.cause.soft && e.lines <= few && warnForm().MatchString(e.text)
+}
+
+// follows says whether a process crashed, or one that no line names was killed, shortly after an error: the end follows
+// from that. A library reports an error before it crashes, and a launcher kills what an error has left.
+func follows(end *event, live []*event) bool {
+	const near = 200
+	crash := end.cause.id == exitCrash.id && end.cause.wraps
+	killed := end.cause.id == exitKilled.id && end.rank < 0 && end.local < 0 && end.node == ""
+	return (crash || killed) && slices.ContainsFunc(live, func(e *event) bool {
+		if e.file != end.file || e.order >= end.order || end.order-e.order >= near {
+			return false
+		}
+		switch {
+		case crash:
+			return e.cause.grade == open && !e.warning()
+		case e.cause.grade == open:
+			return (!e.cause.soft || bareError([]byte(e.text))) && e.cause.id != "log.nccl-warn"
+		}
+		return e.cause.grade == waits && !e.cause.soft || e.cause.id == "log.wrapper"
+	})
 }

@@ -114,21 +114,6 @@ func confirmed(e *event, live []*event) bool {
 	})
 }
 
-// follows says whether a process crashed, or one that no line names was killed, shortly after an error: the end follows
-// from that. A library reports an error before it crashes, and a launcher kills what an error has left.
-func follows(end *event, live []*event) bool {
-	const near = 200
-	crash := end.cause.id == exitCrash.id && end.cause.wraps
-	killed := end.cause.id == exitKilled.id && end.rank < 0 && end.local < 0 && end.node == ""
-	return (crash || killed) && slices.ContainsFunc(live, func(e *event) bool {
-		if e.file != end.file || e.order >= end.order || end.order-e.order >= near {
-			return false
-		}
-		return e.cause.grade == open && !e.warning() && (crash || !e.cause.soft || bareError([]byte(e.text))) ||
-			killed && (e.cause.grade == waits && !e.cause.soft || e.cause.id == "log.wrapper")
-	})
-}
-
 // first returns the root to report. An error of Python next to a line that the table knows is that line's. A line that
 // leaves the reason to others gives way to them.
 func first(roots []*event) *event {
