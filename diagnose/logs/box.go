@@ -15,7 +15,7 @@ type box struct {
 // boxWords are in the lines of boxForms.
 var boxWords = []string{" RUNNING AT ", ": Fatal error in ", "] Fatal error in ", "*** reported by process " +
 	"[", "Nodename: ", ", ip=", "retryLimit=", "ssh not successful for host ", ", RankID:", "Node Id: ",
-	" -> 1", " -> 2", " -> 3", " -> 6"}
+	"bootstrap.cc:", "socket.cc:", "init.cc:", "group.cc:"}
 
 // boxForms are reports of Hydra, of which only Intel's has the rank; the heads of MPICH's error stacks; of the state
 // of Neuron's runtime; and of the tracebacks that Ray passes on from another process, which are long.

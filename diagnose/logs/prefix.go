@@ -37,9 +37,10 @@ var (
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
 		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]|` +
-		`^(?:\[\d+\.\d+\] )?\[?([A-Za-z][\w.-]*):(?:mpi_rank_(\d+)\]|rank(\d+)\.[\w.-]+: )|` + // of MVAPICH and PSM
-		`^(?: \.\. )?([A-Za-z][\w.-]*)(?:: Test (?:CUDA|HIP|NCCL) failure| pid \d+: Test failure) `) // of nccl-tests
-	ansi = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+		`^(?:\[\d+\.\d+\] )?\[?([A-Za-z][\w.-]*):(?:mpi_rank_(\d+)\]|rank(\d+)\.[\w.-]+: )`) // of MVAPICH and PSM
+	// testWriter is how nccl-tests names the host.
+	testWriter = regexp.MustCompile(`^(?: \.\. )?([A-Za-z][\w.-]*)(?:: Test (?:CUDA|HIP|NCCL)| pid \d+: Test) failure `)
+	ansi       = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
 )
 
 // strip takes the prefixes off a line: those of pods, ranks, tasks and time stamps.
@@ -54,12 +55,19 @@ func strip(line []byte) prefix {
 			break
 		}
 	}
-	if p.node == "" {
-		if m := writer.FindSubmatch(p.body); m != nil && !program.Match(m[2]) {
-			p.node = string(m[1]) + string(m[2]) + string(m[3]) + string(m[6])
+	head := p.body[:min(len(p.body), 200)]
+	bracket := len(head) > 0 && head[0] == '['
+	if p.node == "" && (bracket || bytes.Contains(head, []byte(":rank")) || bytes.Contains(head, []byte(":mpi_rank_"))) {
+		if m := writer.FindSubmatch(head); m != nil && !program.Match(m[2]) {
+			p.node = string(m[1]) + string(m[2]) + string(m[3])
 			if rank := string(m[4]) + string(m[5]); p.rank < 0 {
 				p.rank = number(rank)
 			}
+		}
+	}
+	if p.node == "" && bytes.Contains(head, []byte("Test ")) {
+		if m := testWriter.FindSubmatch(head); m != nil {
+			p.node = string(m[1])
 		}
 	}
 	return p
