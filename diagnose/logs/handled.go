@@ -6,8 +6,8 @@ import (
 )
 
 // handledForm is in the line next to the traceback of an error that the program handles: it has another way.
-var handledForm = re(`(?i)\b(?:(?:re-?)?trying|(?:will|to) (?:re-?try|try again|fall back)|trie[sd] again|falling back|` +
-	`skipping|ignoring|continuing without)\b`)
+var handledForm = re(`(?i)\b(?:(?:re-?)?trying|(?:will|to) (?:re-?try|try again|fall back)|trie[sd] again|` +
+	`falling back|skipping|ignoring|continuing without)\b`)
 
 // nearHandled is how many lines are between a traceback and that line, at most.
 const nearHandled = 8
