@@ -338,3 +338,40 @@ func FuzzDump(f *testing.F) {
 		}
 	})
 }
+
+// py-spy dump --locals prints the variables below each frame: only numbers of ranks, names of workers and types of
+// placements are read, of functions of torch.distributed, and of the innermost that has one.
+func TestStacksHaveValuesOfTorch(t *testing.T) {
+	all := parseStacks(`Process 9: python train.py
+Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 9 (idle): "MainThread"
+    broadcast (torch/distributed/distributed_c10d.py:4055)
+        Arguments:
+            tensor: <Tensor at 0x7fcd208494f0>
+            src: None
+            group_src: 1
+    broadcast_object_list (torch/distributed/distributed_c10d.py:5019)
+        Arguments:
+            object_list: ["secret"]
+            src: 1
+            group_src: 7
+    <module> (train.py:87)
+        Locals:
+            dst: 3
+            to: "secret"
+Thread 10 (idle)
+    rpc_sync (torch/distributed/rpc/api.py:842)
+        Arguments:
+            to: "w0"
+`)
+	want := []Stack{{Thread: "MainThread", State: "idle", From: fromPySpy, Frames: []string{
+		"broadcast (torch/distributed/distributed_c10d.py:4055)",
+		"broadcast_object_list (torch/distributed/distributed_c10d.py:5019)", "<module> (train.py:87)"},
+		Values: map[string]string{"src": "1", "group_src": "1"}},
+		{Thread: "10", State: "idle", From: fromPySpy, Values: map[string]string{"to": "w0"},
+			Frames: []string{"rpc_sync (torch/distributed/rpc/api.py:842)"}}}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -148,6 +148,8 @@ type Syscall struct {
 	Name string `json:"name"` // poll, futex, recvfrom, clock_nanosleep, ... ; empty: none of those that matter here
 	// Limit is poll's own time limit; negative: none; 0: not a poll.
 	Limit time.Duration `json:"limit,omitempty"`
+	// Timed: it waits for a futex with a time limit.
+	Timed bool `json:"timed,omitempty"`
 	// FD is the descriptor that it reads from or waits for; -1: unknown.
 	FD int `json:"fd"`
 	// Socket is the inode of that descriptor's socket; 0: unknown, or no socket.
@@ -204,7 +206,10 @@ type Stack struct {
 	Thread string   `json:"thread"` // MainThread
 	State  string   `json:"state"`  // active, idle
 	Frames []string `json:"frames"` // "init_process_group (torch/distributed/distributed_c10d.py:2721)"
-	From   string   `json:"from"`   // py-spy, or what else made it
+	// Values are what arguments and variables of functions of torch.distributed hold, of the innermost that has them:
+	// "src": "1". Only a few names are read, and only numbers, names of workers and of types of placements.
+	Values map[string]string `json:"values,omitempty"`
+	From   string            `json:"from"` // py-spy, or what else made it
 }
 
 // Socket is one TCP socket.

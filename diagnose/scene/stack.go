@@ -21,8 +21,9 @@ const (
 	stacksLimit   = 5 * time.Second
 	maxStacked    = 64
 	stackWorkers  = 8
-	maxStacks     = 64  // of one process
-	maxFrames     = 100 // of one stack
+	maxStacks     = 64      // of one process
+	maxFrames     = 100     // of one stack
+	maxDump       = 1 << 20 // bytes of what py-spy prints
 	fromPySpy     = "py-spy"
 	pySpyAdvice   = "pip install py-spy"
 	pySpyRootNote = "sudo pip install py-spy, so that root owns it"
@@ -33,12 +34,7 @@ const (
 func stacks(ctx context.Context, job []*seen, g *gaps) map[int][]Stack {
 	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
 	defer cancel()
-	var ranks []*seen
-	for _, p := range job {
-		if p.role == Rank && p.stat.state != "Z" && p.env != nil {
-			ranks = append(ranks, p)
-		}
-	}
+	ranks := stacked(job)
 	if more := len(ranks) - maxStacked; more > 0 {
 		g.add(0, fmt.Sprintf("the Python stacks of %d ranks", more), fmt.Sprintf("at most %d are read", maxStacked), "")
 		ranks = ranks[:maxStacked]
@@ -73,13 +69,43 @@ func stacks(ctx context.Context, job []*seen, g *gaps) map[int][]Stack {
 	return out
 }
 
-// runPySpy runs py-spy for one process in a group that is killed at the limit.
+// stacked returns the processes whose stacks are read: the ranks, then the first DataLoader worker of each.
+func stacked(job []*seen) (out []*seen) {
+	var workers []*seen
+	for _, p := range job {
+		switch {
+		case p.stat.state == "Z" || p.env == nil:
+		case p.role == Rank:
+			out = append(out, p)
+		case p.role == Child && p.stat.comm == Worker &&
+			!slices.ContainsFunc(workers, func(w *seen) bool { return w.stat.parent == p.stat.parent }):
+			workers = append(workers, p)
+		}
+	}
+	return append(out, workers...)
+}
+
+// Worker is the name that a worker process of torch's DataLoader gives itself.
+const Worker = "pt_data_worker"
+
+// runPySpy runs py-spy for one process in a group that is killed at the limit. The values of variables, which it reads
+// while they change, may fail; then the stacks are read without.
 func runPySpy(ctx context.Context, tool string, pid int) ([]Stack, error) {
+	s, err := dumped(ctx, tool, "--locals", "--pid", strconv.Itoa(pid))
+	if err != nil {
+		s, err = dumped(ctx, tool, "--pid", strconv.Itoa(pid))
+	}
+	return s, err
+}
+
+// dumped runs py-spy dump once.
+func dumped(ctx context.Context, tool string, args ...string) ([]Stack, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("there was no time left")
 	}
-	e := child.Run(ctx, child.Program{Path: tool, Args: []string{"dump", "--nonblocking", "--pid", strconv.Itoa(pid)},
-		Dir: "/", Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, Limit: stackLimit})
+	e := child.Run(ctx, child.Program{Path: tool, Args: append([]string{"dump", "--nonblocking"}, args...), Dir: "/",
+		Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, Limit: stackLimit,
+		Output: maxDump})
 	switch {
 	case e.NotStarted != nil:
 		return nil, fmt.Errorf("start py-spy: %s", plain(e.NotStarted))
@@ -88,6 +114,9 @@ func runPySpy(ctx context.Context, tool string, pid int) ([]Stack, error) {
 	case e.Status != 0 || e.Signal != "":
 		first, _, _ := strings.Cut(strings.TrimSpace(e.Stderr), "\n")
 		return nil, fmt.Errorf("py-spy: %s", clean(strings.TrimPrefix(first, "Error: "), 200))
+	}
+	if len(e.Stdout) >= maxDump { // the first lines, of the main thread, are lost
+		return nil, fmt.Errorf("py-spy printed more than is read")
 	}
 	s := parseStacks(e.Stdout)
 	if len(s) == 0 {
@@ -115,6 +144,9 @@ func parseStacks(text string) []Stack {
 				}
 			}
 			out = append(out, s)
+		case len(out) > 0 && strings.HasPrefix(line, deep):
+			out[len(out)-1].value(line)
+		case strings.HasPrefix(line, "        "): // Arguments:, Locals:
 		case len(out) > 0 && strings.HasPrefix(line, "    "):
 			if last := &out[len(out)-1]; len(last.Frames) < maxFrames {
 				last.Frames = append(last.Frames, clean(strings.TrimSpace(line), maxValue))
@@ -127,6 +159,46 @@ func parseStacks(text string) []Stack {
 	}
 	slices.SortStableFunc(out, func(a, b Stack) int { return notMain(a) - notMain(b) })
 	return out
+}
+
+// deep is how far py-spy indents the variables of a frame.
+const deep = "            "
+
+// kinds are the variables of torch.distributed that say with whom a rank exchanges data, each with its file and which
+// form its values have. Others may be secret, or large.
+var kinds = map[string]struct{ file, form string }{
+	"src": {"distributed_c10d.py", "n"}, "dst": {"distributed_c10d.py", "n"}, "tag": {"distributed_c10d.py", "n"},
+	"group_src": {"distributed_c10d.py", "n"}, "group_dst": {"distributed_c10d.py", "n"},
+	"to": {"rpc/api.py", "s"}, "current": {"tensor/_redistribute.py", "t"}, "target": {"tensor/_redistribute.py", "t"},
+	"works": {"pipelining/schedules.py", "k"},
+}
+
+// value takes a variable of the innermost frame of torch.distributed that has it.
+func (s *Stack) value(line string) {
+	name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
+	kind, ok := kinds[name]
+	if !ok || len(s.Frames) == 0 || !strings.Contains(s.Frames[len(s.Frames)-1], "torch/distributed/"+kind.file) {
+		return
+	}
+	switch kind.form {
+	case "n":
+		_, err := strconv.Atoi(text)
+		ok = err == nil
+	case "s":
+		text, ok = strings.CutPrefix(text, `"`)
+		text = strings.TrimSuffix(text, `"`)
+	case "t":
+		text, ok = strings.CutPrefix(text, "<")
+		text, _, _ = strings.Cut(text, " ")
+	case "k": // works of a pipeline, by rank
+		text, _, ok = strings.Cut(strings.TrimPrefix(text, "{"), ":")
+	}
+	if _, known := s.Values[name]; ok && !known {
+		if s.Values == nil {
+			s.Values = map[string]string{}
+		}
+		s.Values[name] = clean(text, 64)
+	}
 }
 
 func notMain(s Stack) int {

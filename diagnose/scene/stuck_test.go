@@ -122,7 +122,7 @@ func TestStacksNeverPauseARank(t *testing.T) {
 	py := python(t)
 	fakePySpy(t, `echo 'Thread 1 (idle): "MainThread"'; echo "    $* (a.py:1)"`)
 	rank := start(t, in(exec.Command(py, "-c", "import time; time.sleep(600)"), "RANK=0"))
-	want := fmt.Sprintf("dump --nonblocking --pid %d (a.py:1)", rank)
+	want := fmt.Sprintf("dump --nonblocking --locals --pid %d (a.py:1)", rank)
 	p := take(t, Options{PID: rank, Stacks: true}).proc(rank)
 	if len(p.Stacks) != 1 || len(p.Stacks[0].Frames) != 1 || p.Stacks[0].Frames[0] != want {
 		t.Errorf("stacks %+v, want the frame %q", p.Stacks, want)

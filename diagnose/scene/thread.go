@@ -119,8 +119,13 @@ func futexOf(text string) futex {
 	if err != nil || s.Name != "futex" {
 		return futex{}
 	}
+	return futex{timed: timed(args), shared: args[1]&futexPrivate == 0}
+}
+
+// timed reports whether a call of futex(2) waits with a time limit.
+func timed(args [6]uint64) bool {
 	op := args[1] &^ (futexPrivate | futexClock)
-	return futex{timed: (op == futexWait || op == futexWaitBitset) && args[3] != 0, shared: args[1]&futexPrivate == 0}
+	return (op == futexWait || op == futexWaitBitset) && args[3] != 0
 }
 
 // errRunning is a thread in no system call.
@@ -147,6 +152,8 @@ func parseSyscall(text string) (Syscall, [6]uint64, error) {
 	switch {
 	case c.name == "poll":
 		s.Limit = wait(int32(args[2]))
+	case c.name == "futex":
+		s.Timed = timed(args)
 	case c.fd:
 		s.FD = int(int32(args[0]))
 	}

@@ -4,6 +4,7 @@ package child
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -158,9 +159,10 @@ type Program struct {
 	Env       []string
 	Stdin     []byte
 	Limit     time.Duration // then it is killed
+	Output    int           // how many bytes are kept of each stream that it writes, the last ones; 0: 64 KiB
 }
 
-// End is how a Program ended, and the last 64 KiB of each stream that it wrote.
+// End is how a Program ended, and the last bytes of each stream that it wrote.
 type End struct {
 	NotStarted     error
 	Late           bool   // it was killed: at its limit, or when the context ended
@@ -175,7 +177,8 @@ const Slack = 2 * killDelay
 
 // Run runs a program, and kills its group at the limit, when ctx ends, and after its end.
 func Run(ctx context.Context, p Program) End {
-	out, errs := &tail{max: maxOutput}, &tail{max: maxOutput}
+	keep := cmp.Or(p.Output, maxOutput)
+	out, errs := &tail{max: keep}, &tail{max: keep}
 	cmd := &exec.Cmd{Path: p.Path, Args: append([]string{p.Path}, p.Args...), Dir: p.Dir, Env: p.Env,
 		Stdin: bytes.NewReader(p.Stdin), Stdout: out, Stderr: errs,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}, WaitDelay: killDelay}
