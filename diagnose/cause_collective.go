@@ -34,6 +34,31 @@ var collectiveCauses = []Cause{
 		Source:  "py-spy dump; torch's CollectiveFingerPrint; NCCL's RAS",
 	},
 	{
+		ID: "collective.arguments", depth: onTheSpot, Title: "Ranks call the same collective with other arguments",
+		Sign:    "All ranks wait at the same line, and nothing is retransmitted.",
+		For:     "two ranks name another src or dst, or each waits in another group although both are members of both",
+		Against: "bytes move, or the arguments are the same",
+		Do:      "compare what the ranks pass at that line: src, dst, group",
+		Source:  "py-spy dump --locals; ages of the last bytes; Gloo's keys in the store",
+	},
+	{
+		ID: "collective.worker", depth: onTheSpot, Title: "A worker of a DataLoader calls a collective",
+		Sign:    "The rank waits for its DataLoader, and the worker uses no CPU time.",
+		For:     "the Python stack of the worker is in a collective: a process that was forked has no threads of Gloo",
+		Against: "the worker is elsewhere",
+		Do:      "call collectives in the rank itself, before or after the DataLoader, and give the workers the result",
+		Source:  "py-spy dump of the worker; pytorch/data#868",
+	},
+	{
+		ID: "rpc.crossed", depth: onTheSpot, Title: "Ranks wait for each other in remote procedure calls",
+		Sign:    "All ranks wait in torch.distributed.rpc; TensorPipe's threads use CPU time.",
+		For:     "each thread that answers a call is itself in a call, and no main thread goes on",
+		Against: "a thread that answers works, or bytes move between ranks",
+		Do: "raise num_worker_threads of TensorPipeRpcBackendOptions, or use rpc.functions.async_execution, so that a " +
+			"function which answers a call waits for no other one",
+		Source: "py-spy dump; pytorch/pytorch#26362",
+	},
+	{
 		ID: "collective.crossed", depth: onTheSpot, Title: "Ranks wait for each other in send and recv",
 		Sign:    "All ranks wait, and nothing is retransmitted.",
 		For:     "the Python stacks of all ranks are in send or recv, and no data is on the way",

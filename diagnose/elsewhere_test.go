@@ -47,18 +47,3 @@ func TestDifferentCallsAreNoMismatchWhileARankWorks(t *testing.T) {
 		}
 	}
 }
-
-// The forward of DistributedDataParallel is a collective of all ranks only where it sends buffers.
-func TestForwardOfDDPIsACollective(t *testing.T) {
-	for frame, want := range map[string]string{
-		"_distributed_broadcast_coalesced (torch/nn/parallel/distributed.py:2385)":                         "broadcast",
-		"DistributedDataParallel._distributed_broadcast_coalesced (torch/nn/parallel/distributed.py:2385)": "broadcast",
-		"_sync_params_and_buffers (torch/distributed/utils.py:339)":                                        "broadcast",
-		"forward (torch/nn/parallel/distributed.py:1690)":                                                  "",
-		"_sync_params_and_buffers (train.py:9)":                                                            "",
-	} {
-		if got := collectiveOf(&scene.Stack{Frames: []string{frame, "<module> (train.py:20)"}}); got != want {
-			t.Errorf("%s: %q, want %q", frame, got, want)
-		}
-	}
-}

@@ -23,6 +23,7 @@ const (
 	inside     phase = "inside"     // init has returned; in the script
 	collective phase = "collective" // init has returned; in a collective
 	group      phase = "group"      // init has returned; makes another group
+	calling    phase = "calling"    // waits for another rank by torch.distributed.rpc
 	program    phase = "program"    // a program of MPI, without torch: what it waits for is not seen
 )
 
@@ -34,11 +35,18 @@ func (v *view) phaseOf(s *seat) phase {
 	}
 	main := mainStack(p)
 	in := func(name string) bool { return main != nil && hasFrame(main, name) }
+	starts := in("init_process_group") || in("init_rpc")
+	switch {
+	case s.op.kind == ofCall:
+		return calling
+	case hasRPC(p) && !starts && !v.inInit(s):
+		return inside
+	}
 	if !v.inInit(s) {
 		switch {
 		case v.toStore(s, func(k scene.Socket) bool { return k.State == "syn-sent" }):
 			return dialing
-		case in("init_process_group") || thread(p, "pt_tcpstore"):
+		case starts || thread(p, "pt_tcpstore"):
 			if v.storeSilentTo(s) {
 				return unanswered
 			}
@@ -57,9 +65,9 @@ func (v *view) phaseOf(s *seat) phase {
 		switch {
 		case in("init_process_group"):
 			return keys // at its end, where it waits for all ranks (TORCH_DIST_INIT_BARRIER)
-		case main != nil && makerOf(main) != "" || main == nil && v.waitsForKeys(p):
+		case s.op.kind == ofMaker || main == nil && v.waitsForKeys(p):
 			return group // with a stack of the script's own it waits for a key that the script asks for
-		case main != nil && collectiveOf(main) != "":
+		case s.op.kind != noOp:
 			return collective
 		case main == nil && waitsOnFutex(p):
 			return collective
@@ -231,42 +239,6 @@ func hasFrame(s *scene.Stack, name string) bool {
 		}
 	}
 	return false
-}
-
-// makers are the functions of torch.distributed that make groups: all ranks call them.
-var makers = []string{"init_device_mesh", "new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group"}
-
-// makerOf returns the maker of groups that a stack is in, as the script called it; "": it is not in one.
-func makerOf(s *scene.Stack) (out string) {
-	for _, f := range s.Frames {
-		name, where, _ := strings.Cut(f, " (")
-		if slices.Contains(makers, name) && strings.Contains(where, "torch/distributed/") {
-			out = name
-		}
-	}
-	return out
-}
-
-// broadcasts are functions of DistributedDataParallel that send buffers or parameters, by C++.
-var broadcasts = []string{"_distributed_broadcast_coalesced", "_sync_params_and_buffers"}
-
-// collectiveOf returns the collective that a stack is in; "": none.
-func collectiveOf(s *scene.Stack) string {
-	for _, f := range s.Frames {
-		name, where, ok := strings.Cut(f, " (")
-		last := name[strings.LastIndexByte(name, '.')+1:]
-		if ok && strings.HasPrefix(where, "torch/") && slices.Contains(broadcasts, last) {
-			return "broadcast"
-		}
-		if !ok || !strings.Contains(where, "distributed_c10d.py") || strings.HasPrefix(name, "_") {
-			continue
-		}
-		if name == "init_process_group" || slices.Contains(makers, name) || name == "destroy_process_group" {
-			return ""
-		}
-		return last
-	}
-	return ""
 }
 
 // line returns where in the script a stack is: the innermost frame outside of torch, and the script's own line.

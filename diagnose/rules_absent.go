@@ -308,7 +308,7 @@ func (v *view) waiters() []*seat {
 
 // apart names the ranks that are alive and not where the others wait.
 func (v *view) apart() (out []claim) {
-	inCollective := v.in(collective, group)
+	inCollective := v.in(collective, group, calling)
 	waiters := v.waiters()
 	for _, s := range v.seats {
 		var c claim

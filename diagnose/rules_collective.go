@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
+	"launch/internal/finding"
 )
 
 // waitingRanks returns the ranks in a phase.
@@ -77,22 +77,25 @@ func (v *view) nodesOf(ranks []int) (out []*node) {
 // make a group is a collective, too.
 func (v *view) mismatch() []claim {
 	calls := map[string][]int{}
-	where := map[string]string{}
+	first := map[string]*seat{}
 	total := 0
+	sure, paired := verdict.Certain, false
 	makers := v.in(group)
 	for _, s := range v.seats {
-		m := mainStack(s.proc)
-		if m == nil || s.rank < 0 || s.phase != collective && s.phase != group {
+		if s.op.kind == noOp || s.rank < 0 || s.phase != collective && s.phase != group {
 			continue
 		}
-		name := cmp.Or(makerOf(m), collectiveOf(m))
+		name := s.op.name
 		total++
 		calls[name] = append(calls[name], s.rank)
-		where[name] = line(m)
+		first[name] = s
+		paired = paired || s.op.kind == ofPair
+		if s.op.sure != verdict.Certain {
+			sure = verdict.Likely
+		}
 	}
-	paired := len(calls["send"])+len(calls["recv"]) > 0
 	switch {
-	case len(calls) < 2 || v.busy() || inPairs(calls) || total < v.world && paired:
+	case len(calls) < 2 || v.busy() || v.inPairs() || total < v.world && paired:
 		return nil
 	case len(makers) > 0 && len(v.groups())+len(v.dials())+len(v.paths()) > 0:
 		return nil
@@ -103,13 +106,14 @@ func (v *view) mismatch() []claim {
 	}
 	var parts []string
 	var ranks []int
-	c := claimed("collective.mismatch", verdict.Certain, "")
+	c := claimed("collective.mismatch", sure, "")
 	if total < v.world {
 		c.Sure = verdict.Likely
 	}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), name))
-		c = c.see("py-spy", name+" at "+where[name])
+		o := first[name].op
+		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), o.whole(len(calls[name]) == 1)))
+		c = c.see("py-spy", name+" at "+line(o.stack))
 		if 2*len(calls[name]) <= total { // those that are in what most are in are not to blame
 			ranks = append(ranks, calls[name]...)
 		}
@@ -125,13 +129,8 @@ func (v *view) mismatch() []claim {
 }
 
 // inPairs reports whether all calls are between two ranks, which differ by nature.
-func inPairs(calls map[string][]int) bool {
-	for name := range calls {
-		if name != "recv" && name != "send" {
-			return false
-		}
-	}
-	return true
+func (v *view) inPairs() bool {
+	return !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.phase == collective && s.op.kind != ofPair })
 }
 
 // crossed finds ranks that wait for each other in send and recv: the stacks of all ranks of the job are in one of them,
@@ -141,31 +140,30 @@ func (v *view) crossed() []claim {
 	c := claimed("collective.crossed", verdict.Certain, "")
 	ranks := map[int]bool{}
 	for _, s := range v.seats {
-		m := mainStack(s.proc)
 		_, known := v.quiet(s.node)
-		if m == nil || s.rank < 0 || s.phase != collective || !known || v.onTheWay(s) ||
+		if s.op.kind != ofPair || s.rank < 0 || s.phase != collective || !known || v.onTheWay(s) ||
 			works(s.proc.Moved, s.node.scene.Span) {
 			return nil
 		}
-		if len(s.proc.Stacks) > 1 { // a thread of the script may send later
+		if len(s.proc.Stacks) > 1 || s.op.sure != verdict.Certain { // a thread of the script may send later
 			c.Sure = verdict.Likely
 		}
-		name := collectiveOf(m)
+		name := s.op.name
 		if calls[name] == nil {
-			c = c.see("py-spy", name+" at "+line(m))
+			c = c.see("py-spy", s.op.whole(true)+" at "+line(s.op.stack))
 		}
 		calls[name], ranks[s.rank] = append(calls[name], s.rank), true
 	}
-	if v.world < 2 || len(ranks) < v.world || !inPairs(calls) || v.busy() {
+	if v.world < 2 || len(ranks) < v.world || v.busy() {
 		return nil
 	}
-	if len(calls["send"]) == 0 {
+	if len(calls["send"])+len(calls["Work.wait"]) == 0 {
 		c.Says = "all ranks wait to receive (dist.recv), and no rank sends" + v.quietWords()
 		return []claim{c}
 	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		parts = append(parts, fmt.Sprintf("%s in dist.%s", rankWords(calls[name]), name))
+		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), strings.TrimPrefix("dist."+name, "dist.Work")))
 	}
 	c.Says = "all ranks wait in send or recv, and no send has its recv: " + strings.Join(parts, ", ") + v.quietWords()
 	return []claim{c}
@@ -357,19 +355,37 @@ func endless(p *scene.Proc) bool {
 
 // idle says that all wait in a collective, where no reason was found.
 func (v *view) idle() []claim {
-	ranks := v.in(collective)
+	ranks, what := v.in(collective), "in a collective"
+	if len(ranks) == 0 {
+		ranks, what = v.in(calling), "in torch.distributed.rpc"
+	}
 	if len(ranks) == 0 || v.busy() {
 		return nil
 	}
+	var ops []string
+	var seen []finding.Seen
 	for _, s := range v.seats {
-		if works(s.proc.Moved, s.node.scene.Span) {
+		switch {
+		case works(s.proc.Moved, s.node.scene.Span) && !hasRPC(s.proc):
 			return nil
+		case s.op.kind == noOp || s.phase != collective && s.phase != calling || slices.Contains(ops, s.op.String()):
+		default:
+			ops = append(ops, s.op.String())
+			seen = append(seen, finding.Seen{Where: "py-spy", What: s.op.whole(true) + " at " + line(s.op.stack)})
 		}
 	}
-	c := claimed("collective.idle", verdict.Possible, fmt.Sprintf("%s %s in a collective%s",
-		rankWords(ranks), verb(ranks, "waits", "wait"), v.quietWords()))
+	if len(ops) > 0 {
+		what = "in " + strings.Join(ops, " or ")
+	}
+	c := claimed("collective.idle", verdict.Possible, fmt.Sprintf("%s %s %s%s",
+		rankWords(ranks), verb(ranks, "waits", "wait"), what, v.quietWords()))
+	c.Seen = seen[:min(len(seen), maxSeen)]
 	if !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.rank >= 0 && mainStack(s.proc) == nil }) {
 		c = c.do("start again with TORCH_DISTRIBUTED_DEBUG=DETAIL: it compares the calls of the ranks, and their sizes")
+	}
+	if len(v.in(collective)) == 0 {
+		c = c.do("look at what the called ranks do: launch doctor on their nodes; a call waits for rpc_timeout, without " +
+			"end if that is 0")
 	}
 	return []claim{c}
 }

@@ -245,10 +245,9 @@ func (v *view) behind(all []ncclras.Member, most string) (out []claim) {
 			return nil
 		case s.phase == inside:
 			out = append(out, v.elsewhere(s))
-		case s.phase == collective && mainStack(s.proc) != nil && !sameOp(collectiveOf(mainStack(s.proc)), most):
-			main := mainStack(s.proc)
+		case s.phase == collective && s.op.kind != noOp && !sameOp(s.op.name, most):
 			out = append(out, about("collective.mismatch", verdict.Certain, s, fmt.Sprintf(
-				"waits in %s, and most ranks in %s", collectiveOf(main), most)).see("py-spy", seatName(s)+" at "+line(main)))
+				"waits in %s, and most ranks in %s", s.op, most)).see("py-spy", seatName(s)+" at "+line(s.op.stack)))
 		default:
 			return nil
 		}

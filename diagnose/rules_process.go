@@ -232,6 +232,9 @@ func (v *view) locked(s *seat) (claim, bool) {
 		return claim{}, false
 	}
 	main := mainStack(p)
+	if c, ok := v.inWorker(s); ok {
+		return c, true
+	}
 	if workers := v.lockedWorkers(s); workers > 0 {
 		c := about("rank.lock", verdict.Likely, s, fmt.Sprintf(
 			"waits for its DataLoader, whose %s on a lock", finding.Count(workers, "worker process")+" wait"))
@@ -314,7 +317,7 @@ func ofLibrary(t scene.Thread) bool {
 // lockedWorkers counts the DataLoader's workers below a rank, if all of them wait on a futex.
 func (v *view) lockedWorkers(s *seat) (n int) {
 	for _, p := range s.node.scene.Procs {
-		if p.Role != scene.Child || p.Parent != s.proc.PID || p.Comm != "pt_data_worker" {
+		if p.Role != scene.Child || p.Parent != s.proc.PID || p.Comm != scene.Worker {
 			continue
 		}
 		if !waitsOnFutex(&p) || works(p.Moved, s.node.scene.Span) {

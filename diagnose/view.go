@@ -49,6 +49,7 @@ type seat struct {
 	node  *node
 	proc  *scene.Proc
 	phase phase
+	op    op // of torch.distributed, that it waits in
 }
 
 // agent is one torchrun.
@@ -243,6 +244,7 @@ func assemble(nodes []*node, members []*parsed, union *unions, root string) *vie
 	v.index()
 	v.name()
 	for _, s := range v.seats {
+		s.op = v.opOf(s)
 		s.phase = v.phaseOf(s)
 	}
 	v.eliminate()

@@ -120,7 +120,7 @@ func (w *vigil) judgeEarly(f found, hangs bool) bool {
 
 // ofStacks reports whether the stacks of several ranks show a cause: they are of different moments.
 func ofStacks(cause string) bool {
-	return cause == "collective.mismatch" || cause == "collective.crossed"
+	return slices.Contains([]string{"collective.mismatch", "collective.crossed", "collective.arguments"}, cause)
 }
 
 // held reports whether a job certainly waits for what no rank of it will do, or one of them tries again and again to
@@ -131,6 +131,7 @@ func held(v verdict.Verdict) bool {
 	}
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
 		"rank.failed", "rank.frozen", "rank.lock", "rank.storage", "rank.memory", "agent.stopped", "store.stopped",
-		"store.key", "store.elsewhere", "collective.mismatch", "collective.crossed", "init.barrier", "world.larger",
+		"store.key", "store.elsewhere", "collective.mismatch", "collective.crossed", "collective.arguments",
+		"collective.worker", "rpc.crossed", "init.barrier", "world.larger",
 		"rank.duplicate", "exit.barrier"}, v.Cause))
 }

@@ -170,7 +170,8 @@ var phaseWords = map[string]string{
 	"unanswered": "waiting for the store's answer",
 	"counting":   "waiting for the other ranks to connect", "keys": "in init_process_group, waiting for other ranks",
 	"mesh": "in init_process_group, connecting to other ranks", "inside": "in the script, after init_process_group",
-	"collective": "in a collective", "group": "in new_group", "program": "runs",
+	"collective": "in a collective", "group": "in new_group",
+	"calling": "in torch.distributed.rpc", "program": "runs",
 	"stopped": "stopped",
 	"gone":    "not running", "unseen": "not seen", "": "cannot be read",
 }

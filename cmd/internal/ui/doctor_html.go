@@ -60,7 +60,7 @@ type phaseLook struct{ phase, letter, class string }
 var phaseLooks = []phaseLook{
 	{"gone", "X", "f"}, {"stopped", "S", "f"}, {"before", "b", "f"}, {"dialing", "d", "w"}, {"unanswered", "u", "w"},
 	{"counting", "n", "w"}, {"keys", "k", "w"}, {"mesh", "m", "w"}, {"group", "g", "p"}, {"collective", "c", "p"},
-	{"inside", "i", "o"}, {"program", "p", "o"}, {"unseen", "?", "s"}, {"", "?", "s"},
+	{"calling", "r", "p"}, {"inside", "i", "o"}, {"program", "p", "o"}, {"unseen", "?", "s"}, {"", "?", "s"},
 }
 
 func lookOf(phase string) phaseLook {

@@ -1,0 +1,161 @@
+package diagnose
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/tcpstore"
+)
+
+// inGroups returns two ranks in one collective: each of two groups has a connection between them, and a rank has sent
+// last on that of its group.
+func inGroups(values [2]map[string]string, last [2]int) scene.Scene {
+	s := envScene()
+	s.Procs, s.Sockets = nil, nil
+	b := &tcpstore.Board{Ended: -1, Clients: 2}
+	for g := range 3 {
+		for i := range 2 {
+			b.Blobs = append(b.Blobs, tcpstore.Blob{Key: "k", Group: g, Index: i, World: 2,
+				Addr: netip.AddrPortFrom(s.Addrs[0], uint16(45000+10*g+i))})
+		}
+	}
+	s.Stores[0].Board = b
+	for i := range 2 {
+		p := trainingRank(10+i, strconv.Itoa(i), wrapped, "broadcast (torch/distributed/distributed_c10d.py:4055)",
+			"<module> (train.py:10)")
+		p.Stacks[0].Values = values[i]
+		s.Procs = append(s.Procs, p)
+		for g := range 3 {
+			ends := [2]netip.AddrPort{netip.AddrPortFrom(s.Addrs[0], uint16(45000+10*g)),
+				netip.AddrPortFrom(s.Addrs[0], uint16(50000+g))}
+			k := scene.Socket{PID: 10 + i, State: "established", Local: ends[i], Remote: ends[1-i],
+				Info: &scene.Info{Sent: 4096, LastSent: time.Minute, LastRecv: time.Minute}}
+			if last[i] == g {
+				k.Info.LastSent = 50 * time.Second
+			}
+			s.Sockets = append(s.Sockets, k)
+		}
+	}
+	return s
+}
+
+// Two ranks in the same collective that name another source, or wait in other groups that have both, wait for ever.
+// With the same arguments, or while bytes move, nothing is said of that.
+func TestCollectivesWithOtherArguments(t *testing.T) {
+	src := func(a, b string) [2]map[string]string {
+		return [2]map[string]string{{"src": a, "group_src": a}, {"src": b, "group_src": b}}
+	}
+	moves := inGroups(src("0", "1"), [2]int{0, 0})
+	moves.Sockets[0].Info.LastRecv = time.Second
+	works := inGroups(src("0", "1"), [2]int{0, 0})
+	works.Procs[0].Moved.CPU = works.Span
+	other := inGroups(src("0", "1"), [2]int{0, 0})
+	other.Procs[0].Stacks[0].Frames[1] = "reduce (torch/distributed/distributed_c10d.py:4055)"
+	apart := inGroups(src("0", "0"), [2]int{1, 2})
+	apart.Sockets = slices.DeleteFunc(apart.Sockets, func(k scene.Socket) bool { // each is alone in its own group
+		return k.PID == 10 && k.Local.Port() == 45020 || k.PID == 11 && k.Remote.Port() == 45010
+	})
+	for name, tt := range map[string]struct {
+		scene scene.Scene
+		says  string // "": nothing of this
+	}{
+		"sources": {inGroups(src("0", "1"), [2]int{0, 0}),
+			"the ranks call broadcast with other arguments: rank 0 with src=0, rank 1 with src=1"},
+		"groups": {inGroups(src("0", "0"), [2]int{1, 2}),
+			"ranks 0 and 1 wait in broadcast of different groups, each of which has both: rank 0 in the one that it has " +
+				"made as number 1, rank 1 in the one that it has made as number 2"},
+		"the same source":            {inGroups(src("0", "0"), [2]int{0, 0}), ""},
+		"other groups":               {apart, ""},
+		"sources of a group unknown": {inGroups(src("0", "1"), [2]int{-1, -1}), ""},
+		"bytes move":                 {moves, ""},
+		"one computes":               {works, ""},
+		"another collective":         {other, ""},
+	} {
+		a := Judge([]scene.Scene{tt.scene})[0]
+		i := slices.IndexFunc(a.Why, func(v verdict.Verdict) bool { return v.Cause == "collective.arguments" })
+		switch {
+		case (i >= 0) != (tt.says != ""):
+			t.Errorf("%s: %+v", name, a.Why)
+		case i >= 0 && (!a.Certain() || !strings.HasPrefix(a.Why[i].Says, tt.says)):
+			t.Errorf("%s: %s", name, a.Why[i].Says)
+		}
+	}
+}
+
+// Ranks of torch.distributed.rpc wait for each other where each thread that answers a call is in one. While such a
+// thread works, or the main thread of one rank computes, they do not.
+func TestCallsThatWaitForEachOther(t *testing.T) {
+	const sync = "rpc_sync (torch/distributed/rpc/api.py:842)"
+	const answers = "_run_function (torch/distributed/rpc/internal.py:209)"
+	job := func(main, thread string) scene.Scene {
+		s := envScene()
+		s.Procs, s.Sockets = nil, nil
+		s.Stores[0].Board = &tcpstore.Board{Keys: 8, Clients: 2, Ended: -1}
+		for i := range 2 {
+			p := trainingRank(10+i, strconv.Itoa(i), sync, "<module> (train.py:12)")
+			p.Threads = []scene.Thread{{Name: "TP_UV_loop", State: "S", Count: 3}}
+			p.Moved.CPU = s.Span / 4 // TensorPipe polls
+			p.Env["WORLD_SIZE"] = "2"
+			p.Stacks[0].Values = map[string]string{"to": "w" + strconv.Itoa(1-i)}
+			p.Stacks = append(p.Stacks, scene.Stack{Thread: "12", Frames: []string{thread, "work (train.py:7)", answers}})
+			if thread == "" {
+				p.Stacks = p.Stacks[:1]
+			}
+			s.Procs = append(s.Procs, p)
+		}
+		if s.Procs[0].Stacks[0].Frames[0] = main; main != sync {
+			s.Procs[0].Syscall, s.Procs[0].Wchan, s.Procs[0].State = nil, "", "R"
+		}
+		return s
+	}
+	moves := job(sync, sync)
+	moves.Procs[1].Moved.Switches = 3
+	for name, tt := range map[string]struct {
+		scene scene.Scene
+		cause string
+	}{
+		"crossed":           {job(sync, sync), "rpc.crossed"},
+		"calls go on":       {moves, "collective.idle"},
+		"an answer works":   {job(sync, "sleep (train.py:5)"), "collective.idle"},
+		"no answer":         {job(sync, ""), "collective.idle"},
+		"a rank has a step": {job("step (train.py:9)", ""), "rank.working"},
+	} {
+		a := Judge([]scene.Scene{tt.scene})[0]
+		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause {
+			t.Errorf("%s: %+v, want %s", name, a.Why, tt.cause)
+		}
+		for _, w := range a.Why {
+			if strings.Contains(w.Says, "init_process_group") {
+				t.Errorf("%s: %s", name, w.Says)
+			}
+		}
+	}
+}
+
+// A DataLoader's worker in a collective has no threads of Gloo; one that waits for a lock is said to do that.
+func TestWorkersInCollectives(t *testing.T) {
+	for frame, cause := range map[string]string{
+		"all_reduce (torch/distributed/distributed_c10d.py:4181)": "collective.worker",
+		"Lock.acquire (data.py:9)":                                "rank.lock",
+	} {
+		s := envScene()
+		s.Procs, s.Sockets = nil, nil
+		for i := range 2 {
+			p := trainingRank(10+i, strconv.Itoa(i), "select (selectors.py:415)", "<module> (train.py:12)")
+			p.Wchan = "poll_schedule_timeout"
+			s.Procs = append(s.Procs, p, scene.Proc{PID: 20 + i, Parent: 10 + i, Role: scene.Child, Comm: scene.Worker,
+				State: "S", Wchan: "futex_do_wait", Env: map[string]string{},
+				Stacks: []scene.Stack{{Thread: "MainThread", Frames: []string{frame, "D.__getitem__ (train.py:7)"}}}})
+		}
+		a := Judge([]scene.Scene{s})[0]
+		if len(a.Why) == 0 || a.Why[0].Cause != cause {
+			t.Errorf("%s: %+v, want %s", frame, a.Why, cause)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// arguments finds ranks that wait in the same collective and have called it with other arguments: each of two in
+// another group although both are members of both, or with another rank that sends or receives.
+func (v *view) arguments() []claim {
+	if v.busy() {
+		return nil
+	}
+	var waiting []*seat
+	for _, s := range v.seats {
+		if s.rank >= 0 && s.phase == collective && s.op.kind == ofAll && s.op.stack == mainStack(s.proc) &&
+			!works(s.proc.Moved, s.node.scene.Span) {
+			waiting = append(waiting, s)
+		}
+	}
+	for i, a := range waiting {
+		for _, b := range waiting[i+1:] {
+			if c, ok := v.differ(a, b); ok {
+				return []claim{c}
+			}
+		}
+	}
+	return nil
+}
+
+// differ compares the calls of two ranks.
+func (v *view) differ(a, b *seat) (claim, bool) {
+	ga, gb := v.groupOf(a), v.groupOf(b)
+	if a.op.name != b.op.name || ga < 0 || gb < 0 {
+		return claim{}, false
+	}
+	c := claimed("collective.arguments", verdict.Certain, "").of([]int{a.rank, b.rank}, a.node, b.node)
+	for _, s := range []*seat{a, b} {
+		c = c.see("py-spy", fmt.Sprintf("%s at %s", seatName(s), line(s.op.stack)))
+	}
+	ra, rb := a.op.root(), b.op.root()
+	switch {
+	case ga != gb && v.member(a, gb) && v.member(b, ga):
+		c.Says = fmt.Sprintf("ranks %d and %d wait in %s of different groups, each of which has both: rank %d in %s, "+
+			"rank %d in %s", a.rank, b.rank, a.op, a.rank, groupWords(ga), b.rank, groupWords(gb)) + v.quietWords()
+		return c.see("tcp_info", "on which connection each has sent last").do("all ranks must make the same groups in the " +
+			"same order, and call their collectives in the same order: look for a loop over a set or a dict"), true
+	case ga == gb && ra != "" && rb != "" && ra != rb && keyOf(ra) == keyOf(rb):
+		c.Says = fmt.Sprintf("the ranks call %s with other arguments: rank %d with %s, rank %d with %s%s", a.op, a.rank, ra,
+			b.rank, rb, v.quietWords())
+		return c.do("all ranks of a group must name the same rank as src or dst: look at how the line computes it"), true
+	}
+	return claim{}, false
+}
+
+// groupWords names a group by when it was made.
+func groupWords(g int) string {
+	if g == 0 {
+		return "the group of all ranks"
+	}
+	return fmt.Sprintf("the one that it has made as number %d", g)
+}
+
+// member reports whether a rank has published an address for a group.
+func (v *view) member(s *seat, g int) bool {
+	return slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+		return k.PID == s.proc.PID && k.State == "established" && v.groupAt(k) == g
+	})
+}
+
+// calls finds ranks that wait for each other by torch.distributed.rpc: all threads that answer calls of others are
+// themselves in a call.
+func (v *view) calls() []claim {
+	if v.world < 2 || len(v.seats) < v.world || v.busy() {
+		return nil
+	}
+	c := claimed("rpc.crossed", verdict.Certain, "")
+	answering := 0
+	for _, s := range v.seats {
+		if s.phase != calling || s.proc.Moved.Switches > 0 {
+			return nil
+		}
+		for i := range s.proc.Stacks {
+			t := &s.proc.Stacks[i]
+			o := namedOp(t)
+			switch answers := hasFrame(t, "_run_function"); {
+			case o.kind == ofCall && answers:
+				answering++
+				c = c.of(append(c.Ranks, s.rank), s.node)
+				c = c.see("py-spy", fmt.Sprintf("a thread of %s that answers a call in %s at %s", seatName(s), o.whole(true),
+					line(t)))
+			case answers:
+				return nil // it works, or waits for something else
+			case t == s.op.stack:
+				c = c.see("py-spy", fmt.Sprintf("%s in %s at %s", seatName(s), s.op.whole(true), line(t)))
+			case o.kind != ofCall:
+				c.Sure = verdict.Likely
+			}
+		}
+	}
+	if answering == 0 {
+		return nil
+	}
+	c = c.of(append(c.Ranks, v.in(calling)...), v.nodes...)
+	c.Says = fmt.Sprintf("%s wait for each other in remote procedure calls: each thread that answers calls is itself "+
+		"in one", rankWords(c.Ranks))
+	if len(c.Seen) > maxSeen {
+		c.Seen = c.Seen[:maxSeen]
+	}
+	return []claim{c}
+}
+
+// inWorker says that a rank waits for its DataLoader, whose worker is in a collective: in a process that was forked
+// Gloo has no threads, and no other rank is in that call.
+func (v *view) inWorker(s *seat) (claim, bool) {
+	for i := range s.node.scene.Procs {
+		p := &s.node.scene.Procs[i]
+		m := mainStack(p)
+		if p.Role != scene.Child || p.Parent != s.proc.PID || p.Comm != scene.Worker || m == nil || !waitsOnFutex(p) ||
+			works(p.Moved, s.node.scene.Span) {
+			continue
+		}
+		if o := namedOp(m); o.kind == ofAll || o.kind == ofPair {
+			c := about("collective.worker", verdict.Certain, s, fmt.Sprintf(
+				"waits for its DataLoader, whose worker process is in %s, which never ends there", o))
+			return c.see("py-spy", fmt.Sprintf("the worker (pid %d) at %s", p.PID, line(m))), true
+		}
+	}
+	return claim{}, false
+}
