@@ -271,13 +271,14 @@ func (e *ends) blame(what string) {
 	switch failed, left := e.before(); {
 	case e.together() != nil:
 		end := e.together()
-		first, then := end.Node, here
+		first, then, crashed := end.Node, here, end.Status
 		if !crash(end.Status) {
-			first, then = here, end.Node
+			first, then, crashed = here, end.Node, int(e.failed.own.Load())
 		}
 		e.p.say(finding.Warnf("%s, and one of this node %s at %s: which of both failed first is not known", end,
 			ended(int(e.failed.own.Load())), time.Unix(0, e.failed.when.Load()).Format("15:04:05")).
-			Named("node.failed").Do("first look at what %s printed, whose rank crashed; then at %s", first, then), "")
+			Named("node.failed").Do("%s", strings.TrimSpace(fmt.Sprintf("first look at what %s printed, whose rank crashed; "+
+			"then at %s\n%s", first, then, meaning(crashed)))), "")
 	case failed != nil:
 		first := "first look at what " + failed.Node + " printed\n" + meaning(failed.Status)
 		if failed.Unread {
