@@ -140,9 +140,10 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 
 // A DataLoader's worker in a collective has no threads of Gloo; one that waits for a lock is said to do that.
 func TestWorkersInCollectives(t *testing.T) {
-	for frame, cause := range map[string]string{
-		"all_reduce (torch/distributed/distributed_c10d.py:4181)": "collective.worker",
-		"Lock.acquire (data.py:9)":                                "rank.lock",
+	const reduce = "all_reduce (torch/distributed/distributed_c10d.py:4181)"
+	for _, tt := range []struct{ frame, thread, cause string }{
+		{reduce, scene.Worker, "collective.worker"}, {reduce, "gloo_tcp_loop", "rank.lock"},
+		{"Lock.acquire (data.py:9)", scene.Worker, "rank.lock"},
 	} {
 		s := envScene()
 		s.Procs, s.Sockets = nil, nil
@@ -151,11 +152,12 @@ func TestWorkersInCollectives(t *testing.T) {
 			p.Wchan = "poll_schedule_timeout"
 			s.Procs = append(s.Procs, p, scene.Proc{PID: 20 + i, Parent: 10 + i, Role: scene.Child, Comm: scene.Worker,
 				State: "S", Wchan: "futex_do_wait", Env: map[string]string{},
-				Stacks: []scene.Stack{{Thread: "MainThread", Frames: []string{frame, "D.__getitem__ (train.py:7)"}}}})
+				Threads: []scene.Thread{{Name: tt.thread, State: "S", Wchan: "futex_do_wait", Count: 1}},
+				Stacks: []scene.Stack{{Thread: "MainThread", Frames: []string{tt.frame, "D.__getitem__ (train.py:7)"}}}})
 		}
 		a := Judge([]scene.Scene{s})[0]
-		if len(a.Why) == 0 || a.Why[0].Cause != cause {
-			t.Errorf("%s: %+v, want %s", frame, a.Why, cause)
+		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause {
+			t.Errorf("%s, %s: %+v, want %s", tt.frame, tt.thread, a.Why, tt.cause)
 		}
 	}
 }

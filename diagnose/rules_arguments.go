@@ -120,12 +120,12 @@ func (v *view) inWorker(s *seat) (claim, bool) {
 		p := &s.node.scene.Procs[i]
 		m := mainStack(p)
 		if p.Role != scene.Child || p.Parent != s.proc.PID || p.Comm != scene.Worker || m == nil || !waitsOnFutex(p) ||
-			works(p.Moved, s.node.scene.Span) {
+			thread(p, "gloo_tcp_loop") || thread(p, "pt_nccl_") || works(p.Moved, s.node.scene.Span) {
 			continue
 		}
 		if o := namedOp(m); o.kind == ofAll || o.kind == ofPair {
 			c := about("collective.worker", verdict.Certain, s, fmt.Sprintf(
-				"waits for its DataLoader, whose worker process is in %s, which never ends there", o))
+				"waits for a worker of a DataLoader, which is in %s: that never ends in a process that was forked", o))
 			return c.see("py-spy", fmt.Sprintf("the worker (pid %d) at %s", p.PID, line(m))), true
 		}
 	}

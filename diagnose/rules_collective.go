@@ -163,7 +163,11 @@ func (v *view) crossed() []claim {
 	}
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
-		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), strings.TrimPrefix("dist."+name, "dist.Work")))
+		if name == "send" || name == "recv" {
+			parts = append(parts, fmt.Sprintf("%s in dist.%s", rankWords(calls[name]), name))
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), name))
 	}
 	c.Says = "all ranks wait in send or recv, and no send has its recv: " + strings.Join(parts, ", ") + v.quietWords()
 	return []claim{c}
