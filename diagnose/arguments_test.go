@@ -153,7 +153,7 @@ func TestWorkersInCollectives(t *testing.T) {
 			s.Procs = append(s.Procs, p, scene.Proc{PID: 20 + i, Parent: 10 + i, Role: scene.Child, Comm: scene.Worker,
 				State: "S", Wchan: "futex_do_wait", Env: map[string]string{},
 				Threads: []scene.Thread{{Name: tt.thread, State: "S", Wchan: "futex_do_wait", Count: 1}},
-				Stacks: []scene.Stack{{Thread: "MainThread", Frames: []string{tt.frame, "D.__getitem__ (train.py:7)"}}}})
+				Stacks:  []scene.Stack{{Thread: "MainThread", Frames: []string{tt.frame, "D.__getitem__ (train.py:7)"}}}})
 		}
 		a := Judge([]scene.Scene{s})[0]
 		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause {
