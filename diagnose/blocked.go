@@ -52,17 +52,17 @@ func (c claim) unattended() bool {
 	return c.Blocked && c.Sure == verdict.Certain && len(c.seats) > 0 &&
 		!slices.ContainsFunc(c.seats, func(s *seat) bool {
 			call := s.proc.Syscall
-			return call == nil || call.Name != "read" && call.Name != "write"
+			return call == nil || call.Name != "read" && call.Name != "write" || call.FD > 2
 		})
 }
 
 // seeing adds where a rank is and what it does.
 func (v *view) seeing(c claim, s *seat) claim {
 	what, do := blocked(s.proc)
-	if what == "" {
-		what, do = v.child(s)
-	}
 	c.Blocked = what != ""
+	if what == "" {
+		what, do, c.Blocked = v.follow(s).outside()
+	}
 	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
 		what = "it waits for another process that builds an extension of torch, or was killed while it did"
 		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
@@ -80,6 +80,7 @@ func (v *view) seeing(c claim, s *seat) claim {
 	case s.proc.Retries():
 		c.what = strings.Replace(c.what, "does not move", "does no more than sleep and wake, as a loop that tries something "+
 			"again", 1)
+		c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
 	}
 	if m := mainStack(s.proc); m != nil {
 		c = c.see("py-spy", seatName(s)+" at "+line(m))
@@ -90,24 +91,6 @@ func (v *view) seeing(c claim, s *seat) claim {
 		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
 	}
 	return c
-}
-
-// child says that a rank waits for the end of a process that it has started, and that waits until the rank reads what
-// it writes; "": it does not, or a thread of the rank may read it.
-func (v *view) child(s *seat) (what, do string) {
-	call := s.proc.Syscall
-	if call == nil || call.Name != "wait4" && call.Name != "waitid" || len(s.proc.Stacks) != 1 {
-		return "", ""
-	}
-	for i, p := range s.node.scene.Procs {
-		if p.Parent == s.proc.PID && p.Syscall != nil && p.Syscall.ToParent && p.Moved.Switches == 0 {
-			what = fmt.Sprintf("it waits for the end of %s (pid %d), which waits until it reads what that writes",
-				command(&s.node.scene.Procs[i]), p.PID)
-			return what, "read the output of that program while it runs, as subprocess.run and communicate() do, or send it " +
-				"to a file: wait() reads nothing, and a pipe has 64 KiB"
-		}
-	}
-	return "", ""
 }
 
 // inBaton reports whether a frame is the wait for a lock file of torch.utils.cpp_extension.

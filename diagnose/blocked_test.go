@@ -49,29 +49,31 @@ func TestALockOfTorchsExtensionsIsNamed(t *testing.T) {
 
 // A rank that waits for the end of a program reads nothing of what that writes, unless it has a thread for that.
 func TestARankAndItsChildThatWaitForEachOther(t *testing.T) {
-	const waits = "it waits for the end of ffmpeg -i x (pid 90), which waits until it reads what that writes"
+	const waits = "waits for its child process 90 (ffmpeg x), which waits until the rank reads what it writes"
 	for _, tt := range []struct {
 		name string
 		with func(rank, child *scene.Proc)
 		want string
 	}{
 		{"a full pipe", func(_, _ *scene.Proc) {}, waits},
-		{"another program reads", func(_, c *scene.Proc) { c.Syscall.ToParent = false }, "does not move"},
+		{"another program reads", func(_, c *scene.Proc) { c.Waits[0].Ends = []int{77} }, "does not move"},
 		{"a thread may read", func(r, _ *scene.Proc) {
-			r.Stacks = append(r.Stacks, scene.Stack{Thread: "Thread-1", Frames: []string{"_readerthread (subprocess.py:1599)"}})
+			r.Waits = append(r.Waits, scene.Wait{Thread: "python", Count: 1})
 		}, "does not move"},
 		{"it is read slowly", func(_, c *scene.Proc) { c.Moved.Switches = 3 }, "does not move"},
-		{"the rank reads", func(r, _ *scene.Proc) { r.Syscall.Name = "poll" }, "does not move"},
+		{"the rank sleeps", func(r, _ *scene.Proc) { r.Waits[0] = scene.Wait{Thread: "python", Main: true, Count: 1} },
+			"does not move"},
 	} {
 		s := envScene()
 		rank := trainingRank(12, "2", "Popen._try_wait (subprocess.py:2004)", "<module> (train.py:10)")
 		rank.Threads, rank.Syscall, rank.Wchan = rank.Threads[:1], &scene.Syscall{Name: "wait4", FD: -1}, "do_wait"
+		rank.Waits = []scene.Wait{mainOn(scene.OnChild, false, 90)}
 		child := scene.Proc{PID: 90, Parent: 12, Role: scene.Child, Comm: "ffmpeg", Argv: []string{"ffmpeg", "-i", "x"},
-			State: "S", Wchan: "anon_pipe_write", Syscall: &scene.Syscall{Name: "write", FD: 2, ToParent: true}}
+			State: "S", Wchan: "anon_pipe_write", Waits: []scene.Wait{mainOn(scene.OnRoom, false, 12)}}
 		tt.with(&rank, &child)
 		s.Procs = append(s.Procs, rank, child)
 		v := Judge([]scene.Scene{s})[0].Why[0]
-		if v.Cause != "rank.before-init" || !strings.HasSuffix(v.Says, tt.want) || v.Blocked != (tt.want == waits) {
+		if (v.Cause == "rank.child") != (tt.want == waits) || !strings.Contains(v.Says, tt.want) {
 			t.Errorf("%s: %+v", tt.name, v)
 		}
 	}

@@ -336,6 +336,14 @@ func (c claim) see(where, text string) claim {
 	return c
 }
 
+// at adds where the script of a rank is, if its stack is known.
+func (c claim) at(s *seat) claim {
+	if m := mainStack(s.proc); m != nil {
+		return c.see("py-spy", seatName(s)+" at "+line(m))
+	}
+	return c
+}
+
 func (c claim) do(text string) claim {
 	c.Do = text
 	return c

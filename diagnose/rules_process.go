@@ -120,6 +120,11 @@ func (v *view) process(s *seat) (claim, bool) {
 		}
 		return about("rank.traced", verdict.Certain, s, by).
 			see(procPath(p, "status"), "State "+p.State), true
+	case p.State == "T" && p.Background && p.Syscall != nil && p.Syscall.Terminal:
+		return about("rank.stopped", verdict.Certain, s, "is stopped: its command is in the background of a terminal, and "+
+			"it uses that terminal (SIGTTIN, SIGTTOU)").do("in that terminal: fg   # kill -CONT stops it again; or start the "+
+			"command with </dev/null, and without a prompt").see(procPath(p, "stat"),
+			"its terminal has another group of processes in the foreground").at(s), true
 	case p.State == "T":
 		return about("rank.stopped", verdict.Certain, s, stopped).see(procPath(p, "status"), "State "+p.State), true
 	}
@@ -135,6 +140,9 @@ func (v *view) process(s *seat) (claim, bool) {
 		return c, true
 	}
 	if c, ok := v.failed(s); ok {
+		return c, true
+	}
+	if c, ok := v.ownProcess(s); ok {
 		return c, true
 	}
 	return v.locked(s)

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 )
@@ -32,30 +31,5 @@ func TestWhomAUDPSocketAsks(t *testing.T) {
 		if got := datagrams(os.Getpid(), inodeOf(link, "socket")); got != want {
 			t.Errorf("%v, want %v", got, want)
 		}
-	}
-}
-
-// A child that writes more than a pipe has waits until its parent reads. One that inherits its output feeds another.
-func TestWhoReadsWhatAChildWrites(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	cmd := exec.Command("sleep", "600")
-	cmd.Stderr = w
-	child := start(t, cmd)
-	if !feeds(child, 2, os.Getpid()) {
-		t.Error("this process has both ends of that pipe")
-	}
-	if feeds(child, 0, os.Getpid()) || feeds(child, 2, child) {
-		t.Error("no pipe, or its writer")
-	}
-	w.Close()
-	if !feeds(child, 2, os.Getpid()) {
-		t.Error("this process can read that pipe")
-	}
-	if r.Close(); feeds(child, 2, os.Getpid()) {
-		t.Error("this process has closed that pipe")
 	}
 }

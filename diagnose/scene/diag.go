@@ -93,13 +93,26 @@ func dump(ns string, each func(Socket)) error {
 }
 
 func dumpFamily(fd int, family byte, each func(Socket)) error {
-	b := binary.NativeEndian.AppendUint32(nil, diagRequest)
-	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
-	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	b = append(b, make([]byte, 8)...) // sequence, port
-	b = append(b, family, unix.IPPROTO_TCP, 1<<(diagInfo-1), 0)
+	b := append(diagHead(diagRequest), family, unix.IPPROTO_TCP, 1<<(diagInfo-1), 0)
 	b = binary.NativeEndian.AppendUint32(b, anyState)
 	b = append(b, make([]byte, 48)...)
+	return exchange(fd, b, func(body []byte) {
+		if s, ok := parseSocket(body); ok {
+			each(s)
+		}
+	})
+}
+
+// diagHead is the head of a request of a size (struct nlmsghdr).
+func diagHead(size uint32) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, size)
+	b = binary.NativeEndian.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
+	b = binary.NativeEndian.AppendUint16(b, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	return append(b, make([]byte, 8)...) // sequence, port
+}
+
+// exchange sends a request to the kernel, and calls each for the parts of the answer.
+func exchange(fd int, b []byte, each func(body []byte)) error {
 	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
@@ -122,7 +135,7 @@ func dumpFamily(fd int, family byte, each func(Socket)) error {
 }
 
 // parseDump parses a part of the kernel's answer; done: it was the last.
-func parseDump(b []byte, each func(Socket)) (done bool, err error) {
+func parseDump(b []byte, each func(body []byte)) (done bool, err error) {
 	const header = 16
 	for len(b) >= header {
 		size := int(binary.NativeEndian.Uint32(b))
@@ -141,9 +154,7 @@ func parseDump(b []byte, each func(Socket)) (done bool, err error) {
 			}
 			return true, nil
 		case unix.SOCK_DIAG_BY_FAMILY:
-			if s, ok := parseSocket(body); ok {
-				each(s)
-			}
+			each(body)
 		}
 		b = b[min(len(b), (size+3)&^3):]
 	}
@@ -160,17 +171,24 @@ func parseSocket(b []byte) (Socket, bool) {
 		Inode: uint64(binary.NativeEndian.Uint32(b[68:]))}
 	s.Local = diagEnd(b[0], b[8:24], b[4:])
 	s.Remote = diagEnd(b[0], b[24:40], b[6:])
-	for b = b[diagMessage:]; len(b) >= 4; {
+	attributes(b[diagMessage:], func(kind uint16, value []byte) {
+		if kind == diagInfo && s.State != stateListen {
+			s.Info = parseInfo(value, s.State)
+		}
+	})
+	return s, true
+}
+
+// attributes calls each for the attributes of a part of an answer (struct nlattr).
+func attributes(b []byte, each func(kind uint16, value []byte)) {
+	for len(b) >= 4 {
 		size := int(binary.NativeEndian.Uint16(b))
 		if size < 4 || size > len(b) {
-			break
+			return
 		}
-		if binary.NativeEndian.Uint16(b[2:])&^unix.NLA_F_NESTED == diagInfo && s.State != stateListen {
-			s.Info = parseInfo(b[4:size], s.State)
-		}
+		each(binary.NativeEndian.Uint16(b[2:])&^unix.NLA_F_NESTED, b[4:size])
 		b = b[min(len(b), (size+3)&^3):]
 	}
-	return s, true
 }
 
 func stateName(n int) string {

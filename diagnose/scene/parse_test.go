@@ -332,7 +332,7 @@ func FuzzDump(f *testing.F) {
 	f.Add([]byte("\x58\x00\x00\x00\x14\x00\x02\x00" + strings.Repeat("\x02", 80)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		_, _ = parseDump(b, func(Socket) { n++ })
+		_, _ = parseDump(b, func([]byte) { n++ })
 		if n > len(b)/diagMessage {
 			t.Errorf("%d sockets from %d bytes", n, len(b))
 		}

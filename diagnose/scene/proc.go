@@ -86,6 +86,9 @@ type stat struct {
 	cpu     int64 // ticks
 	started int64 // ticks after boot
 	rss     int64 // pages
+	exit    int   // of a zombie: its status, as wait(2) gives it
+	// background: it is not in the group of processes that its terminal has in the foreground.
+	background bool
 }
 
 // parseStat parses /proc/PID/stat (proc_pid_stat(5)). The name may hold anything, brackets too.
@@ -102,7 +105,12 @@ func parseStat(text string) (stat, error) {
 		n, _ := strconv.ParseInt(f[field-3], 10, 64)
 		return n
 	}
+	exit := 0
+	if len(f) >= 50 { // Linux 3.5
+		exit = int(number(52))
+	}
 	return stat{
+		exit: exit, background: number(7) != 0 && number(8) > 0 && number(5) != number(8),
 		comm: text[open+1 : end], state: f[0], parent: int(number(4)),
 		faults: number(10) + number(11) + number(12) + number(13),
 		cpu:    number(14) + number(15) + number(16) + number(17), started: number(22), rss: number(24),

@@ -4,8 +4,11 @@ import (
 	"context"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // counts are what grows while a process works. Children that ended and were waited for are included.
@@ -29,6 +32,7 @@ type facts struct {
 	files    []File
 	sockets  map[uint64]bool
 	syscall  *Syscall
+	waits    []waiting
 	wchan    string
 }
 
@@ -97,11 +101,11 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 	f.wchan = f.threads[p.pid].wchan
 	if last && p.stat.state != "Z" {
 		f.futexes = readFutexes(p.pid, f.threads)
+		if p.role == Rank || p.role == Child || p.role == Wrapper {
+			f.waits = readWaits(p.pid, f.threads)
+		}
 		if f.syscall, err = readSyscall(p.pid, f.threads[p.pid].state); err != nil {
 			g.fail(p, "the system call", err)
-		}
-		if c := f.syscall; c != nil && c.Name == "write" {
-			c.ToParent = feeds(p.pid, c.FD, p.stat.parent)
 		}
 	}
 	return f
@@ -132,6 +136,8 @@ func moved(pid int, before, after *moment) Moved {
 	}
 	was, is := before.of[pid], after.of[pid]
 	if was != nil && is != nil {
+		polled := time.Duration(polling(is.threads)-polling(was.threads)) * (time.Second / perSecond)
+		out.CPU = max(0, out.CPU-max(0, polled))
 		out.Switches = max(0, is.switches-was.switches)
 	}
 	tb, ta := table{children: before.children}, table{children: after.children}
@@ -146,6 +152,17 @@ func moved(pid int, before, after *moment) Moved {
 		return before.stats[p].started != after.stats[p].started
 	})
 	return out
+}
+
+// polling sums the time of the threads of TensorPipe, which torch.distributed.rpc uses: they poll for messages all the
+// time.
+func polling(all map[int]thread) (ticks int64) {
+	for _, t := range all {
+		if strings.HasPrefix(t.name, "TP_") {
+			ticks += t.cpu
+		}
+	}
+	return ticks
 }
 
 // markMoved notes which files are at another position than before, and returns whether there are any.
@@ -170,13 +187,17 @@ func (out *Proc) fill(p *seen, before, after *moment) bool {
 		return false
 	}
 	out.State, out.Parent, out.Comm = s.state, s.parent, clean(s.comm, maxValue)
-	out.Moved = moved(p.pid, before, after)
+	out.Moved, out.Background = moved(p.pid, before, after), s.background
+	if s.state == "Z" {
+		out.Signal, out.Status = unix.SignalName(unix.Signal(s.exit&0x7f)), s.exit>>8
+	}
 	is := after.of[p.pid]
 	if is == nil {
 		return true
 	}
 	out.Tracer = int(field(is.status, "TracerPid"))
 	out.Wchan, out.Syscall, out.Threads, out.Files = is.wchan, is.syscall, grouped(is.threads, is.futexes), is.files
+	out.Waits = groupedWaits(is.waits)
 	if c := is.syscall; c != nil && c.disk != "" {
 		c.Served = after.disks[c.disk] > before.disks[c.disk]
 	}

@@ -115,6 +115,11 @@ type Proc struct {
 	// MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*, GLOO_SOCKET_IFNAME and the like. Nil: not readable.
 	Env   map[string]string `json:"env"`
 	State string            `json:"state"` // R, S, D, T, t, Z
+	// Signal has ended a zombie (state Z), as SIGKILL, or it has ended with Status.
+	Signal string `json:"signal,omitempty"`
+	Status int    `json:"status,omitempty"`
+	// Background: it is not in the group of processes that its terminal has in the foreground.
+	Background bool `json:"background,omitempty"`
 	// Tracer is the process that traces this one; 0: none.
 	Tracer int `json:"tracer,omitempty"`
 	// Frozen is true if the freezer of a control group holds it, whose file below /sys Freezer is, as
@@ -124,6 +129,7 @@ type Proc struct {
 	Wchan   string   `json:"wchan,omitempty"`   // of the main thread; empty: not readable
 	Syscall *Syscall `json:"syscall,omitempty"` // of the main thread; nil: running, or not readable
 	Threads []Thread `json:"threads,omitempty"` // by name and wait channel
+	Waits   []Wait   `json:"waits,omitempty"`   // of all threads of a rank and of what is below it, the main one first
 	Moved   Moved    `json:"moved"`
 	// Files are open regular files, and devices that may hang; each with whether its position moved.
 	Files []File `json:"files,omitempty"`
@@ -156,8 +162,8 @@ type Syscall struct {
 	Socket uint64 `json:"socket,omitempty"`
 	// Asks is the other end of that socket, where it is of UDP and the call waits at most a minute, as for an answer.
 	Asks netip.AddrPort `json:"asks,omitzero"`
-	// ToParent: it writes to a pipe that the process's parent may read.
-	ToParent bool `json:"toParent,omitempty"`
+	// Terminal: that descriptor is of a terminal.
+	Terminal bool `json:"terminal,omitempty"`
 	// Path is the file that it is about, where the process is in state D and it can be read; Mount and Type are the mount
 	// point and the type of its file system.
 	Path  string `json:"path,omitempty"`
@@ -183,7 +189,7 @@ type Thread struct {
 
 // Moved is what changed over the span, in the process and all below it.
 type Moved struct {
-	CPU      time.Duration `json:"cpu"`      // user and system
+	CPU      time.Duration `json:"cpu"`      // user and system, without threads that only poll for messages
 	Switches int64         `json:"switches"` // voluntary and involuntary, of the process's main thread alone
 	Read     int64         `json:"read"`     // bytes by read(2), of files and sockets
 	Faults   int64         `json:"faults"`   // page faults

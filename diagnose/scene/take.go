@@ -143,6 +143,7 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	second, cancel := context.WithTimeout(ctx, lookLimit)
 	after := sample(second, job, own, g, m, true)
 	cancel()
+	ended(ctx, job, after)
 	s.Sockets = sockets(job, after, s.Net, nil, g)
 	go func() { once <- ask(call, asked, s.Net) }()
 	s.Stores = stores(call, job, s.Net, o, g)

@@ -119,6 +119,11 @@ func futexOf(text string) futex {
 	if err != nil || s.Name != "futex" {
 		return futex{}
 	}
+	return futexBy(args)
+}
+
+// futexBy is futexOf with the arguments of the call.
+func futexBy(args [6]uint64) futex {
 	return futex{timed: timed(args), shared: args[1]&futexPrivate == 0}
 }
 
@@ -185,6 +190,7 @@ func readSyscall(pid int, state string) (*Syscall, error) {
 	if s.FD >= 0 {
 		link, _ := os.Readlink(procPath(pid, "fd/"+strconv.Itoa(s.FD)))
 		s.Socket = inodeOf(link, "socket")
+		s.Terminal = strings.HasPrefix(link, "/dev/pts/") || strings.HasPrefix(link, "/dev/tty")
 	}
 	if s.Socket != 0 && s.Limit > 0 && s.Limit <= time.Minute {
 		s.Asks = datagrams(pid, s.Socket)

@@ -1,0 +1,122 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"launch/diagnose/scene"
+)
+
+// trail is the processes of one job on a node that a rank waits for, followed from one to the next.
+type trail struct {
+	v     *view
+	rank  *seat
+	procs map[int]*scene.Proc
+	from  map[int]*scene.Proc // the process that waits for it; nil of the rank
+	all   []*scene.Proc       // those that it waits for, itself first
+	// open: one of them may go on without help of the others. timed: one waits with a time limit, and for nothing else.
+	open, timed bool
+	waited      bool // one waits for the rank, whose other threads count, too
+}
+
+// follow follows what a rank waits for through its own processes.
+func (v *view) follow(s *seat) *trail {
+	t := &trail{v: v, rank: s, procs: map[int]*scene.Proc{}, from: map[int]*scene.Proc{s.proc.PID: nil}}
+	for i := range s.node.scene.Procs {
+		t.procs[s.node.scene.Procs[i].PID] = &s.node.scene.Procs[i]
+	}
+	next := []int{s.proc.PID}
+	add := func(by *scene.Proc, pids []int) {
+		for _, pid := range pids {
+			if _, known := t.from[pid]; !known {
+				t.from[pid], next = by, append(next, pid)
+			}
+		}
+	}
+	for ; len(next) > 0; next = next[1:] {
+		p := t.procs[next[0]]
+		if p == nil {
+			t.open = true
+			continue
+		}
+		if t.all = append(t.all, p); p.State == "Z" {
+			continue
+		}
+		main, known := mainWait(p)
+		t.open = t.open || !known || p.Moved.Switches > 1 || works(p.Moved, s.node.scene.Span)
+		all := p != s.proc || main.Own
+		ends := t.ends(p, all)
+		add(p, ends)
+		if t.waited = t.waited || p == s.proc && all; !t.waited && slices.Contains(ends, s.proc.PID) {
+			t.waited = true // any of its threads may do what the other one waits for
+			add(s.proc, t.ends(s.proc, true))
+		}
+	}
+	return t
+}
+
+// ends returns the processes that can end the waits of a process, of all its threads or the main one, and notes if
+// something else may.
+func (t *trail) ends(p *scene.Proc, all bool) (out []int) {
+	for _, w := range p.Waits {
+		if library := ofLibrary(scene.Thread{Name: w.Thread}); !w.Main && (!all || library) {
+			// A runloop of Gloo with a time limit is in a collective.
+			t.open = t.open || all && w.Timed && w.Thread == "pt_gloo_runloop"
+			continue
+		}
+		switch {
+		case w.On == "", w.On == scene.OnSignal:
+			t.open = true
+		case w.On == scene.OnSemaphore:
+			out = append(out, t.family(p)...)
+		}
+		out = append(out, w.Ends...)
+		t.timed = t.timed || w.Timed && !loads(p)
+	}
+	return out
+}
+
+// mainWait returns what the main thread of a process waits for.
+func mainWait(p *scene.Proc) (scene.Wait, bool) {
+	if len(p.Waits) == 0 || !p.Waits[0].Main {
+		return scene.Wait{}, false
+	}
+	return p.Waits[0], true
+}
+
+// loads reports whether a process waits in the loop of a DataLoader or of its worker, which go on waiting after each
+// time limit.
+func loads(p *scene.Proc) bool {
+	main := mainStack(p)
+	return p.Comm == "pt_data_worker" || main != nil && slices.ContainsFunc(main.Frames, func(f string) bool {
+		return strings.Contains(f, "_try_get_data (torch/utils/data/dataloader.py")
+	})
+}
+
+// family returns the processes that may share a semaphore with one: those below what torchrun, or another program that
+// starts ranks, has started.
+func (t *trail) family(p *scene.Proc) (out []int) {
+	root := t.root(p)
+	for pid, o := range t.procs {
+		if o != p && o.State != "Z" && t.root(o) == root {
+			out = append(out, pid)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// root returns the first process above one that no program that starts ranks is.
+func (t *trail) root(p *scene.Proc) *scene.Proc {
+	for range len(t.procs) {
+		parent := t.procs[p.Parent]
+		if parent == nil || !slices.Contains([]scene.Role{scene.Rank, scene.Child, scene.Wrapper}, parent.Role) {
+			break
+		}
+		p = parent
+	}
+	return p
+}
+
+// closed reports whether all of them wait for each other alone.
+func (t *trail) closed() bool { return !t.open && len(t.all) > 0 }
