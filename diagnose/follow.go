@@ -71,7 +71,7 @@ func (t *trail) ends(p *scene.Proc, all bool) (out []int) {
 			out = append(out, t.family(p)...)
 		}
 		out = append(out, w.Ends...)
-		t.timed = t.timed || w.Timed && !loads(p)
+		t.timed = t.timed || w.Timed && !(loads(p) && (w.Main || w.On == scene.OnData))
 	}
 	return out
 }

@@ -80,7 +80,7 @@ func longKinds() []kind {
 		slow("memory", "memory"),
 		slow("shuffle", "shuffle"),
 		slow("thread", "thread"),
-		slow("worker", "worker"),
+		slow("worker", "worker"), slow("survivor", "survivor"),
 		queue,
 		after("validation", "hash"),
 		after("checkpoint", "write"),

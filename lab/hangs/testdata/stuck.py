@@ -1,14 +1,17 @@
 """What a rank does that never ends. Each takes a path and a number of elements."""
 
+import asyncio
 import ctypes
 import fcntl
 import mmap
+import multiprocessing
 import os
 import queue
 import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -83,6 +86,52 @@ def file_lock(path, numel):
 
 def child(path, numel):
     subprocess.run(["sleep", str(LONG)])
+
+
+def killed_reader(path, numel):
+    """The process that empties a queue is killed, and the queue is full."""
+    context = multiprocessing.get_context("fork")
+    q = context.Queue(4)
+    context.Process(target=lambda: (q.get(), os.kill(os.getpid(), signal.SIGKILL)), daemon=True).start()
+    while True:
+        q.put(0)
+
+
+def killed_holder(path, numel):
+    """One of two processes that fill a queue is killed with their lock held."""
+    context = multiprocessing.get_context("fork")
+    q, held = context.SimpleQueue(), context.Lock()
+
+    def fill(i):
+        with held:
+            if i == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            q.put(i)
+
+    for i in range(2):
+        context.Process(target=fill, args=(i,), daemon=True).start()
+        time.sleep(1)
+    q.get()
+
+
+def full_pipe(path, numel):
+    """A program that prints more than a pipe takes, and whose output the rank does not read."""
+    p = subprocess.Popen([sys.executable, "-c", "print('x' * 200000)"], stdout=subprocess.PIPE)
+    p.wait()
+
+
+def event_loop(path, numel):
+    """A task of asyncio has ended with an error that no code waits for."""
+
+    async def produce(q):
+        raise KeyError("shard 3")
+
+    async def main():
+        q = asyncio.Queue()
+        task = asyncio.create_task(produce(q))  # noqa: F841
+        await q.get()
+
+    asyncio.run(main())
 
 
 def service(path, numel):
