@@ -96,6 +96,10 @@ func TestAQueueThatNoThreadFills(t *testing.T) {
 func TestAKeyThatNoRankSets(t *testing.T) {
 	judgeTwins(t, "store-key", []twin{
 		{"the other rank is in a collective", func([]scene.Scene, *scene.Proc, *scene.Proc) {}, "store.key", verdict.Certain},
+		{"it asks again and again", func(all []scene.Scene, _, p *scene.Proc) { polls(all, p, time.Millisecond) },
+			"store.key", verdict.Likely},
+		{"it sleeps and asks nothing", func(all []scene.Scene, _, p *scene.Proc) { polls(all, p, time.Minute) },
+			"rank.left", verdict.Certain},
 		{"the other rank has a thread more", func(_ []scene.Scene, p, _ *scene.Proc) {
 			p.Stacks = append(p.Stacks, scene.Stack{Thread: "saver", Frames: []string{"save (train.py:4)"}})
 		}, "store.key", verdict.Likely},
@@ -116,6 +120,19 @@ func TestAKeyThatNoRankSets(t *testing.T) {
 			}
 		}, "", ""},
 	})
+}
+
+// polls makes a rank sleep and wake, whose last packet on its connections was sent before some time.
+func polls(all []scene.Scene, p *scene.Proc, before time.Duration) {
+	p.Syscall, p.Moved.Switches = &scene.Syscall{Name: "clock_nanosleep", FD: -1}, 50
+	for i, k := range all[1].Sockets {
+		if k.PID == p.PID && k.Info != nil && k.Info.Sent > 0 {
+			all[1].Sockets[i].Info.LastSent = max(before, k.Info.LastSent)
+			if k.Remote.Port() == 29500 {
+				all[1].Sockets[i].Info.LastSent = before
+			}
+		}
+	}
 }
 
 // To make a group is a collective: a rank that does so waits for the others.

@@ -193,7 +193,7 @@ func (v *view) undone() (out []claim) {
 		switch main := mainStack(s.proc); {
 		case works(s.proc.Moved, s.node.scene.Span):
 			return nil
-		case s.phase == inside && v.asksStore(s):
+		case s.phase == inside && (v.asksStore(s) || v.pollsStore(s)):
 			waiting = append(waiting, s)
 		case s.phase != collective && s.phase != group:
 			return nil
@@ -210,8 +210,11 @@ func (v *view) undone() (out []claim) {
 	}
 	for _, s := range waiting {
 		c := about("store.key", sure, s, "waits for a key in torch's store that no rank sets, "+others)
+		if v.pollsStore(s) { // it may count, and stop
+			c = about("store.key", verdict.Likely, s, "asks torch's store again and again for what no rank sets, "+others)
+		}
 		for _, k := range s.node.scene.Sockets {
-			if k.Inode == s.proc.Syscall.Socket {
+			if k.Inode != 0 && k.Inode == s.proc.Syscall.Socket {
 				c = c.see(procPath(s.proc, "syscall"), fmt.Sprintf("%s on the connection to %s", s.proc.Syscall.Name, k.Remote))
 			}
 		}
@@ -227,6 +230,14 @@ func (v *view) asksStore(s *seat) bool {
 		slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
 			return k.Inode == c.Socket && k.PID == s.proc.PID && k.State == "established" && v.isStore(s.node, k)
 		})
+}
+
+// pollsStore reports whether the main thread of a rank sleeps and wakes, and something of it has sent to a store of the
+// job meanwhile: of Gloo alone, since threads of NCCL's process group ask the store, too.
+func (v *view) pollsStore(s *seat) bool {
+	return s.proc.Retries() && !thread(s.proc, "pt_nccl_") && v.toStore(s, func(k scene.Socket) bool {
+		return k.State == "established" && k.Info != nil && k.Info.Sent > 0 && k.Info.LastSent < s.node.scene.Span
+	})
 }
 
 // busy reports whether bytes have moved between ranks during the look, or NCCL has launched collectives.
