@@ -94,11 +94,12 @@ func loads(p *scene.Proc) bool {
 }
 
 // family returns the processes that may share a semaphore with one: those below what torchrun, or another program that
-// starts ranks, has started.
+// starts ranks, has started. The server that forks processes releases no semaphore.
 func (t *trail) family(p *scene.Proc) (out []int) {
 	root := t.root(p)
 	for pid, o := range t.procs {
-		if o != p && o.State != "Z" && t.root(o) == root {
+		server := strings.Contains(strings.Join(o.Argv, " "), "multiprocessing.forkserver")
+		if o != p && o.State != "Z" && !server && t.root(o) == root {
 			out = append(out, pid)
 		}
 	}

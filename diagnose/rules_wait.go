@@ -60,17 +60,14 @@ func waitWords(w scene.Wait) string {
 // why returns the cause of a trail that is closed, its sentence, and what to do; "": none of these.
 func (t *trail) why() (id, what, do string) {
 	main, _ := mainWait(t.rank.proc)
-	if p := t.forked(); p != nil {
-		in := ""
-		if w, _ := mainWait(p); w.In != "" {
-			in = " in " + w.In
-		}
+	dead := t.dead()
+	if p, in := t.forked(); p != nil && (dead == nil || in != "") {
 		return "rank.child", t.way(p) + fmt.Sprintf("waits%s for a thread that it does not have: only the thread that "+
 				"forked it was copied", in), "start that process with \"spawn\" or \"forkserver\" " +
 				"(multiprocessing.get_context, multiprocessing_context of a DataLoader), or before any other thread"
 	}
-	if p := t.dead(); p != nil {
-		return "rank.child", t.wayToDead(p), deadFix(p, t.rank.node)
+	if dead != nil {
+		return "rank.child", t.wayToDead(dead), deadFix(dead, t.rank.node)
 	}
 	if p := t.full(); p != nil {
 		return "rank.child", t.way(p) + "waits until the rank reads what it writes", "read the output of that program " +
@@ -101,12 +98,17 @@ func plural(others []*scene.Proc) string {
 	return ""
 }
 
-// forked returns a process other than the rank that waits for a lock of its own, and has one thread alone.
-func (t *trail) forked() *scene.Proc {
-	return find(t.all, func(p *scene.Proc) bool {
+// forked returns a process other than the rank that waits for a lock of its own, and has one thread alone; and in
+// which library, as " in libgomp.so.1".
+func (t *trail) forked() (p *scene.Proc, in string) {
+	p = find(t.all, func(p *scene.Proc) bool {
 		w, ok := mainWait(p)
-		return ok && p != t.rank.proc && w.On == scene.OnLock && !w.Timed && len(p.Waits) == 1 && w.Count == 1
+		return ok && p != t.rank.proc && w.On == scene.OnLock && !w.Timed && len(p.Waits) == 1 && w.Count == 1 && t.byData(p)
 	})
+	if p != nil && p.Waits[0].In != "" {
+		in = " in " + p.Waits[0].In
+	}
+	return p, in
 }
 
 // dead returns a child of one of them that has ended, by a signal if there is such a one, where one of them waits for

@@ -79,6 +79,9 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 		{"a forked pool", []scene.Wait{lock, {Thread: "python", On: scene.OnData, Own: true, Ends: []int{41}, Count: 1}},
 			[]scene.Proc{childOf(41, lock)}, "waits for its child process 41 (python), which waits in libgomp.so.1 for a " +
 				"thread that it does not have: only the thread that forked it was copied"},
+		{"a lock of Python, next to one that was killed", []scene.Wait{mainOn(scene.OnData, true, 41)},
+			[]scene.Proc{zombieOf(40, "SIGKILL"), childOf(41, mainOn(scene.OnLock, true))},
+			"waits for its child process 40 (python), which was killed by SIGKILL"},
 		{"a pool with two threads", []scene.Wait{mainOn(scene.OnData, false, 41)},
 			[]scene.Proc{childOf(41, lock, thread)}, ""},
 		{"a collective of Gloo runs", []scene.Wait{lock, gloo}, []scene.Proc{childOf(41, lock)}, ""},

@@ -1,9 +1,11 @@
 package scene
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -103,12 +105,26 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 		f.futexes = readFutexes(p.pid, f.threads)
 		if p.role == Rank || p.role == Child || p.role == Wrapper {
 			f.waits = readWaits(p.pid, f.threads)
+			for i, w := range f.waits { // a timer may interrupt the main thread
+				f.waits[i].Timed = w.Timed || w.Main && w.On != "" && catches(f.status, unix.SIGALRM)
+			}
 		}
 		if f.syscall, err = readSyscall(p.pid, f.threads[p.pid].state); err != nil {
 			g.fail(p, "the system call", err)
 		}
 	}
 	return f
+}
+
+// catches returns whether a process handles a signal, from /proc/PID/status.
+func catches(status []byte, s unix.Signal) bool {
+	for line := range bytes.Lines(status) {
+		if rest, ok := bytes.CutPrefix(line, []byte("SigCgt:")); ok {
+			caught, _ := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64)
+			return caught&(1<<(s-1)) != 0
+		}
+	}
+	return false
 }
 
 // sum adds what a process and all below it have done.

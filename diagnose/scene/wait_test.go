@@ -170,3 +170,12 @@ func TestTheLibraryThatWaits(t *testing.T) {
 		}
 	}
 }
+
+func TestASignalThatAProcessCatches(t *testing.T) {
+	for text, want := range map[string]bool{"Name:\tpython\nSigCgt:\t0000000000002002\n": true,
+		"SigCgt:\t0000000000000002\n": false, "": false} {
+		if catches([]byte(text), unix.SIGALRM) != want {
+			t.Errorf("%q: not %v", text, want)
+		}
+	}
+}
