@@ -9,14 +9,13 @@ import (
 
 // trail is the processes of one job on a node that a rank waits for, followed from one to the next.
 type trail struct {
-	v     *view
-	rank  *seat
-	procs map[int]*scene.Proc
-	from  map[int]*scene.Proc // the process that waits for it; nil of the rank
-	all   []*scene.Proc       // those that it waits for, itself first
-	// open: one of them may go on without help of the others. timed: one waits with a time limit, and for nothing else.
-	open, timed bool
-	waited      bool // one waits for the rank, whose other threads count, too
+	v      *view
+	rank   *seat
+	procs  map[int]*scene.Proc
+	from   map[int]*scene.Proc // the process that waits for it; nil of the rank
+	all    []*scene.Proc       // those that it waits for, itself first
+	open   bool                // one of them may go on without help of the others
+	waited bool                // one waits for the rank, whose other threads count, too
 }
 
 // follow follows what a rank waits for through its own processes.
@@ -58,6 +57,7 @@ func (v *view) follow(s *seat) *trail {
 // ends returns the processes that can end the waits of a process, of all its threads or the main one, and notes if
 // something else may.
 func (t *trail) ends(p *scene.Proc, all bool) (out []int) {
+	timed := 0
 	for _, w := range p.Waits {
 		if library := ofLibrary(scene.Thread{Name: w.Thread}); !w.Main && (!all || library) {
 			// A runloop of Gloo with a time limit is in a collective.
@@ -71,8 +71,11 @@ func (t *trail) ends(p *scene.Proc, all bool) (out []int) {
 			out = append(out, t.family(p)...)
 		}
 		out = append(out, w.Ends...)
-		t.timed = t.timed || w.Timed && !(loads(p) && (w.Main || w.On == scene.OnData))
+		if w.Timed && !(loads(p) && (w.Main || w.On == scene.OnData)) {
+			timed += w.Count
+		}
 	}
+	t.open = t.open || timed > monitors(p)
 	return out
 }
 
@@ -91,6 +94,18 @@ func loads(p *scene.Proc) bool {
 	return p.Comm == "pt_data_worker" || main != nil && slices.ContainsFunc(main.Frames, func(f string) bool {
 		return strings.Contains(f, "_try_get_data (torch/utils/data/dataloader.py")
 	})
+}
+
+// monitors counts the threads of a process that do no more than look at the time, as a progress bar's.
+func monitors(p *scene.Proc) (n int) {
+	for _, s := range p.Stacks {
+		if s.Thread != "MainThread" && slices.ContainsFunc(s.Frames, func(f string) bool {
+			return strings.Contains(f, "tqdm/_monitor.py")
+		}) {
+			n++
+		}
+	}
+	return n
 }
 
 // family returns the processes that may share a semaphore with one: those below what torchrun, or another program that

@@ -29,9 +29,6 @@ func (v *view) ownProcess(s *seat) (claim, bool) {
 		return claim{}, false
 	}
 	c := about(id, verdict.Certain, s, what)
-	if t.timed { // what waits with a time limit may look, and give up
-		c.Sure = verdict.Likely
-	}
 	if do != "" {
 		c = c.do(do)
 	}
@@ -184,7 +181,8 @@ func deadFix(p *scene.Proc, n *node) string {
 // nameOf names a process that another one waits for.
 func nameOf(p, by *scene.Proc) string {
 	name := p.Comm
-	if len(p.Argv) > 1 && (by == nil || !slices.Equal(p.Argv, by.Argv)) { // not a fork of it
+	script := len(p.Argv) > 1 && p.Argv[1] != "-c"
+	if script && (by == nil || !slices.Equal(p.Argv, by.Argv)) { // not a fork of it
 		if i := slices.IndexFunc(p.Argv[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); i >= 0 {
 			name += " " + path.Base(p.Argv[1+i])
 		}
@@ -206,10 +204,10 @@ func (t *trail) outside() (what, do string, lasts bool) {
 		if p != t.rank.proc {
 			it = "it " + t.way(p)
 		}
-		if k := t.unanswered(p); k != nil {
+		if k, certain := t.unanswered(p); k != nil {
 			return fmt.Sprintf("%sgets no answer from %s", it, k.Remote), fmt.Sprintf("is %s right, and does a firewall or "+
 				"proxy let this node reach it? nc -vz %s %d   # on %s", k.Remote, k.Remote.Addr(), k.Remote.Port(),
-				t.rank.node.name), true
+				t.rank.node.name), certain
 		}
 		if is, fix := blocked(p); is != "" && p != t.rank.proc {
 			return it + strings.TrimPrefix(is, "it "), fix, true
@@ -246,9 +244,16 @@ func (t *trail) byData(p *scene.Proc) bool {
 	return true
 }
 
-// unanswered returns a connection of a process, to none of the job's stores or nodes, that gets no answer.
-func (t *trail) unanswered(p *scene.Proc) *scene.Socket {
-	return t.socket(func(k scene.Socket) bool { return k.PID == p.PID && k.Unanswered() })
+// unanswered returns a connection of a process, to none of the job's stores or nodes, that gets no answer; certain: its
+// main thread waits for that one. Another thread may need it for something else, so it must then be the only one.
+func (t *trail) unanswered(p *scene.Proc) (k *scene.Socket, certain bool) {
+	k = t.socket(func(k scene.Socket) bool {
+		return k.PID == p.PID && k.Unanswered() && p.Syscall != nil && p.Syscall.Socket == k.Inode && k.Inode != 0
+	})
+	if k != nil || t.socket(func(k scene.Socket) bool { return k.PID == p.PID && k.State == "established" }) != nil {
+		return k, k != nil
+	}
+	return t.socket(func(k scene.Socket) bool { return k.PID == p.PID && k.Unanswered() }), false
 }
 
 // asked returns the connection from which the main thread of a process waits for data.

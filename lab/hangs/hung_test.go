@@ -52,7 +52,7 @@ func waitingKinds() []kind {
 		lock.named("lock-launch").by(launch),
 		hangs("lock-self", "lock_self", "rank.lock").by(c10d),
 		hangs("queue", "empty_queue", "rank.lock|"+still),
-		hangs("forked-lock", "forked_lock", "rank.child").state("hung"),
+		hangs("forked-lock", "forked_lock", "rank.child|rank.lock").state("hung"),
 		hangs("killed-reader", "killed_reader", "rank.child").state("hung"),
 		hangs("killed-holder", "killed_holder", "rank.child").state("hung"),
 		hangs("full-pipe", "full_pipe", "rank.child").state("hung"),
