@@ -223,23 +223,6 @@ func (v *view) undone() (out []claim) {
 	return out
 }
 
-// asksStore reports whether the main thread of a rank waits for an answer of a store of the job.
-func (v *view) asksStore(s *seat) bool {
-	c := s.proc.Syscall
-	return c != nil && c.Socket != 0 && slices.Contains([]string{"poll", "recvfrom", "recvmsg", "read"}, c.Name) &&
-		slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
-			return k.Inode == c.Socket && k.PID == s.proc.PID && k.State == "established" && v.isStore(s.node, k)
-		})
-}
-
-// pollsStore reports whether the main thread of a rank sleeps and wakes, and something of it has sent to a store of the
-// job meanwhile: of Gloo alone, since threads of NCCL's process group ask the store, too.
-func (v *view) pollsStore(s *seat) bool {
-	return s.proc.Retries() && !thread(s.proc, "pt_nccl_") && v.toStore(s, func(k scene.Socket) bool {
-		return k.State == "established" && k.Info != nil && k.Info.Sent > 0 && k.Info.LastSent < s.node.scene.Span
-	})
-}
-
 // busy reports whether bytes have moved between ranks during the look, or NCCL has launched collectives.
 func (v *view) busy() bool {
 	if r, _ := v.ras(); r != nil && r.Moved {

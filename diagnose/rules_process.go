@@ -142,6 +142,11 @@ func (v *view) process(s *seat) (claim, bool) {
 	if c, ok := v.failed(s); ok {
 		return c, true
 	}
+	if v.stalls(s) {
+		if c, ok := v.inWorker(s); ok {
+			return c, true
+		}
+	}
 	if c, ok := v.ownProcess(s); ok {
 		return c, true
 	}
@@ -233,16 +238,18 @@ func lastError(p *scene.Proc) string {
 	return ""
 }
 
+// stalls reports whether a rank may be at fault for a wait: it has yet to join, or is in it, and does nothing.
+func (v *view) stalls(s *seat) bool {
+	return (s.phase == before || s.phase == inside) && !v.outOfInit(s) && !works(s.proc.Moved, s.node.scene.Span)
+}
+
 // locked recognises a rank all of whose threads wait for each other outside of torch.
 func (v *view) locked(s *seat) (claim, bool) {
 	p := s.proc
-	if s.phase != before && s.phase != inside || v.outOfInit(s) || works(p.Moved, s.node.scene.Span) {
+	if !v.stalls(s) {
 		return claim{}, false
 	}
 	main := mainStack(p)
-	if c, ok := v.inWorker(s); ok {
-		return c, true
-	}
 	if workers := v.lockedWorkers(s); workers > 0 {
 		c := about("rank.lock", verdict.Likely, s, fmt.Sprintf(
 			"waits for its DataLoader, whose %s on a lock", finding.Count(workers, "worker process")+" wait"))
