@@ -34,6 +34,7 @@ type Post struct {
 	Form     int              `json:"form,omitempty"`     // Form of that launch
 	Command  string           `json:"command"`            // the part of the command line that all nodes share
 	Bare     string           `json:"bare,omitempty"`     // Command, with the script's name alone
+	Place    Place            `json:"place,omitzero"`     // where Command may differ from the others'
 	Script   string           `json:"script,omitempty"`   // a digest of the script
 	Restarts string           `json:"restarts,omitempty"` // --restarts
 	Step     string           `json:"step,omitempty"`     // the scheduler's name of the node
@@ -196,7 +197,7 @@ func compareLines(posts []Post) (out []judged) {
 			func(p Post) string { return p.Restarts }},
 	} {
 		gs := groups(posts, c.of)
-		if len(gs) < 2 || c.id == "same.command" && len(groups(posts, withoutName(c.of))) < 2 {
+		if len(gs) < 2 || c.id == "same.command" && placed(posts) {
 			continue
 		}
 		f := finding.Warnf("%s differs: %s", c.what, differs(gs)).Named(c.id).About(odd(gs)).
@@ -220,23 +221,15 @@ func compareLines(posts []Post) (out []judged) {
 
 // command returns by what the nodes' commands are compared: scripts of the same content may lie anywhere.
 func command(posts []Post) func(Post) string {
-	bare := oneScript(posts) && !slices.ContainsFunc(posts, func(p Post) bool { return p.Bare == "" })
-	return func(p Post) string {
-		if bare {
-			return p.Bare
-		}
-		return p.Command
+	if bareNames(posts) {
+		return func(p Post) string { return p.Bare }
 	}
+	return func(p Post) string { return p.Command }
 }
 
-// withoutName returns a value without the node's own name: a log file for each node differs on purpose.
-func withoutName(of func(Post) string) func(Post) string {
-	return func(p Post) string {
-		if p.Names.Host == "" {
-			return of(p)
-		}
-		return strings.ReplaceAll(of(p), p.Names.Host, "HOST")
-	}
+// bareNames reports whether the commands are compared without the folders of their scripts.
+func bareNames(posts []Post) bool {
+	return oneScript(posts) && !slices.ContainsFunc(posts, func(p Post) bool { return p.Bare == "" })
 }
 
 // oneScript reports whether all nodes run a script of the same content: then its arguments differ on purpose.

@@ -66,8 +66,8 @@ func TestDecide(t *testing.T) {
 			Breaks: "ranks that run different programs wait for each other's collectives",
 			Fix:    "use the same command line on every node"}}}},
 		{"files with the node's own name", posts(3, func(i int, p *Post) {
-			p.Nameless, p.Names.Host = true, p.Name
-			p.Command = "torchrun t.py --out /tmp/" + p.Name + ".log"
+			p.Nameless, p.Command = true, "torchrun t.py --out /tmp/"+p.Name+".log"
+			p.Place = placeOf(p)
 		}), Decision{Go: true}},
 		{"a host name that is also a number of processes", posts(2, func(i int, p *Post) {
 			p.Names.Host, p.NProc = fmt.Sprint(i+1), fmt.Sprint(i+1)

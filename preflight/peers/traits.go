@@ -221,10 +221,10 @@ func counted(words []string, number bool) string {
 	return strings.Join(out, " + ")
 }
 
-// compareScripts reports the nodes on which the content of the script differs. Different
-// commands are reported already, and a script of another name is another script.
+// compareScripts reports the nodes on which the content of the script differs. Commands that differ otherwise than in
+// their nodes' places are reported already, and a script of another name is another script.
 func compareScripts(posts []Post) []judged {
-	if len(groups(posts, func(p Post) string { return p.Command })) > 1 {
+	if len(groups(posts, func(p Post) string { return p.Command })) > 1 && !placed(posts) {
 		return nil
 	}
 	script := func(p Post) string { return p.Script }

@@ -90,7 +90,7 @@ func (s *Start) post(checking bool) peers.Post {
 		Rank: w.Rank, Name: w.Self.Name(), Addr: w.Self.Addr, ID: w.Self.ID, NProc: s.Job.NProc.V, Form: peers.Form,
 		Version: s.Version,
 		Command: commandOf(s.Job.Line.Argv[s.Job.Line.Rest:], s.Job.Line), Script: scriptOf(s.Job.Line),
-		Bare: commandOf(withoutFolder(s.Job.Line), s.Job.Line), Listens: s.listens(),
+		Bare: commandOf(withoutFolder(s.Job.Line), s.Job.Line), Place: s.placeIn(s.Job.Line), Listens: s.listens(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
 		Numbered: s.Job.Index.Set, Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
@@ -260,6 +260,16 @@ func commandOf(rest []string, l launcher.Line) string {
 		text = fmt.Sprintf("%s… (%x)", text[:100], sha256.Sum256([]byte(text)))[:130]
 	}
 	return text
+}
+
+// placeIn returns this node's place as its own command line names it.
+func (s *Start) placeIn(l launcher.Line) peers.Place {
+	line := slices.Clone(l.Argv[l.Rest:])
+	if len(line) > 0 {
+		line[0] = filepath.Base(line[0])
+	}
+	short, _, _ := strings.Cut(s.Node.Hostname, ".")
+	return peers.PlaceIn(line, withoutFolder(l), s.Node.Hostname, short, s.World.Self.Addr.String())
 }
 
 // withoutFolder returns the program and its arguments, with the script's last name.
