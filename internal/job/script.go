@@ -31,6 +31,9 @@ var (
 		`(torchrun|torch\.distributed\.(?:run|launch)|ft_launcher|accelerate[ \t]+launch|deepspeed|fabric[ \t]+run|` +
 		`lightning[ \t]+run|torchx[ \t]+run|colossalai[ \t]+run|dlrover-run|horovodrun)(?:[ \t\\]|$)`)
 	fromLaunch = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b`)
+	// ownPlace matches a launcher's option for several nodes; a number of nodes counts unless it is 1.
+	ownPlace = regexp.MustCompile(`(?:^|[\s"'(])--(?:node[-_]rank|machine[-_]rank|master[-_]addr|main[-_]process[-_]ip|` +
+		`rdzv[-_]endpoint|hostfile|config[-_]file|(?:nnodes|num[-_](?:nodes|machines))[=\s]+["']?(?:[^1\s]|1[^\s"']))`)
 )
 
 // shellScript returns the name and the text of the shell script that the command runs, without comments.
@@ -50,14 +53,15 @@ func (r *resolver) shellScript() (name, text string) {
 	return "", ""
 }
 
-// shellLauncher warns about a shell script that starts a launcher which knows nothing of the other nodes.
+// shellLauncher warns about a shell script that starts a launcher which knows nothing of the other nodes: neither by
+// variables of launch, nor by options in the script or in the script's own arguments.
 func (r *resolver) shellLauncher() {
 	if !r.job.Several() || r.job.Tasks.Size > 0 || r.in.Flags.As.Set {
 		return
 	}
 	script, text := r.shellScript()
 	m := inShell.FindStringSubmatch(text)
-	if m == nil || fromLaunch.MatchString(text) {
+	if m == nil || fromLaunch.MatchString(text) || ownPlace.MatchString(text+" "+strings.Join(r.line.Argv, " ")) {
 		return
 	}
 	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").

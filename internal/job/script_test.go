@@ -170,6 +170,12 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		"cd x && accelerate launch \\\n  t.py":                            "put launch before accelerate launch in r.sh",
 		"torchrun --node_rank $NODE_RANK --master_addr $MASTER_ADDR t.py": "",
 		"# torchrun t.py\npython t.py":                                    "",
+		"torchrun --nnodes 2 --node-rank $ID --master-addr ${HEAD} t.py":  "",
+		"A=(--nnodes=$N --rdzv_endpoint $H)\ntorchrun \"${A[@]}\" t.py":   "",
+		"accelerate launch --config_file c.yaml t.py":                     "",
+		"torchrun --nnodes 12 t.py":                                       "",
+		"torchrun --nnodes=1 --nproc-per-node 8 t.py":                     torchrun,
+		"torchrun --standalone --nnodes 1 t.py":                           torchrun,
 		"pip install deepspeed\npython t.py --deepspeed ds.json":          "",
 	} {
 		in := two("bash r.sh").files(map[string]string{"w/r.sh": text})
