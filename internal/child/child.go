@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
@@ -97,9 +98,25 @@ func Command(name string) *exec.Cmd {
 			env = append(env, k+"="+v)
 		}
 	}
-	return &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{"launch"}, Env: env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
+	path, name := program()
+	return &exec.Cmd{Path: path, Args: []string{name}, Env: env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
+}
+
+// program returns the path of this executable, and the name with which a child of it starts. Where /proc is not mounted
+// the path is searched for as a shell does, and is also the name: children of the child search for it again.
+func program() (path, name string) {
+	const self = "/proc/self/exe"
+	if _, err := os.Stat(self); err == nil {
+		return self, "launch"
 	}
+	path, err := exec.LookPath(os.Args[0])
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return self, "launch"
+	}
+	return path, path
 }
 
 // oneArena keeps glibc from reserving 64 MiB of addresses for each thread (mallopt(3)): under ulimit -v they would be
@@ -109,13 +126,8 @@ const oneArena = "MALLOC_ARENA_MAX=1"
 // CloseInherited closes every inherited descriptor from 3+keep on; the first keep after stderr are
 // ExtraFiles of Command. Descriptors that Go itself has opened are close-on-exec and remain open.
 func CloseInherited(keep int) error {
-	dir, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		return fmt.Errorf("list own descriptors: %w", err)
-	}
-	for _, e := range dir {
-		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd < 3+keep {
+	for _, fd := range descriptors() {
+		if fd < 3+keep {
 			continue
 		}
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
@@ -124,6 +136,23 @@ func CloseInherited(keep int) error {
 		}
 	}
 	return nil
+}
+
+// descriptors returns those that this process may have: where /proc is not mounted, the first ones.
+func descriptors() (out []int) {
+	dir, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		const first = 1024
+		for fd := range first {
+			out = append(out, fd)
+		}
+	}
+	for _, e := range dir {
+		if fd, err := strconv.Atoi(e.Name()); err == nil {
+			out = append(out, fd)
+		}
+	}
+	return out
 }
 
 // confine closes what a child of Ask inherited, and ends it soon after its limit.

@@ -116,7 +116,11 @@ func Stage(context.Context, io.Reader, io.Writer) error {
 		return err
 	}
 	env := Merge(Environ(), []string{varChild + "=" + name}, []string{varDetach})
-	pid, err := syscall.ForkExec("/proc/self/exe", os.Args, &syscall.ProcAttr{Env: env, Files: fds})
+	program := "/proc/self/exe"
+	if _, err := os.Stat(program); err != nil { // /proc is not mounted: internal/child gives the path as the name
+		program = os.Args[0]
+	}
+	pid, err := syscall.ForkExec(program, os.Args, &syscall.ProcAttr{Env: env, Files: fds})
 	if err != nil {
 		return fmt.Errorf("start detached process: %w", err)
 	}

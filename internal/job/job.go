@@ -84,8 +84,13 @@ type Job struct {
 	// of an mpirun line: openmpi4, openmpi5, openmpi, mpich, intel; "": unknown
 	MPI string `json:"mpi,omitempty"`
 	// libraries that the command names or its script imports: jax, nixl, …
-	Uses  []string          `json:"uses,omitempty"`
-	Notes []finding.Finding `json:"notes,omitempty"` // values that lost by precedence, and warnings
+	Uses []string `json:"uses,omitempty"`
+	// Program is what was read of the Python program that the command runs; nothing of it is run.
+	Program Program `json:"-"`
+	// Windows are the files with Windows line ends (CR LF) that a shell reads: the script, and what it reads with "." or
+	// source.
+	Windows []string          `json:"-"`
+	Notes   []finding.Finding `json:"notes,omitempty"` // values that lost by precedence, and warnings
 }
 
 // Several reports whether the job has more than one node, standby nodes included.

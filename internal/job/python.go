@@ -22,7 +22,7 @@ type pythonFile struct {
 }
 
 // read reads the Python program of a command, which starts with the interpreter or the script: the script, and the
-// modules that it imports from its own directory. It runs nothing.
+// modules that it imports from its own directory and from those that are added to it. It runs nothing.
 func (r *resolver) read(argv []string) {
 	if r.in.Root == nil {
 		return
@@ -42,7 +42,7 @@ func (r *resolver) read(argv []string) {
 	if root == "" {
 		root = path.Dir(r.target(script))
 	}
-	next := []string{script}
+	roots, next := []string{root}, []string{script}
 	for seen := map[string]bool{}; len(next) > 0 && len(r.files) < maxFiles; next = next[1:] {
 		name := next[0]
 		if name == "" || seen[name] {
@@ -50,18 +50,25 @@ func (r *resolver) read(argv []string) {
 		}
 		seen[name] = true
 		f := pythonFile{name, comment.ReplaceAllString(head(r.in.Root, name), ""), name == script}
-		r.files = append(r.files, f)
+		if r.files = append(r.files, f); len(roots) == 1 {
+			roots = append(roots, r.folders(f.text)...)
+		}
 		for _, imported := range imports(f.text) {
-			next = append(next, r.imported(root, name, imported))
+			next = append(next, r.imported(roots, name, imported))
 		}
 	}
 }
 
 // imported returns the file of a module that a file imports; "": it is not of this program.
-func (r *resolver) imported(root, file, name string) string {
+func (r *resolver) imported(roots []string, file, name string) string {
 	bare := strings.TrimLeft(name, ".")
 	if bare == name {
-		return r.module(root, name)
+		for _, root := range roots {
+			if found := r.module(root, name); found != "" {
+				return found
+			}
+		}
+		return ""
 	}
 	for range len(name) - len(bare) { // the first dot is the file's own directory
 		file = path.Dir(file)

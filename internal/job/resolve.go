@@ -102,6 +102,7 @@ func attempt(in Input, loose bool) (Job, error) {
 	r.rayAlone()
 	r.horovodAlone()
 	r.shellLauncher()
+	r.job.Program, r.job.Windows = r.said(), r.windows()
 	return r.job, r.spawns()
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"launch/internal/finding"
 )
 
@@ -188,6 +190,56 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		in.Flags.As = flagged("--as", "torchrun")
 		if j := resolve(t, in); slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone }) {
 			t.Errorf("--as torchrun, %q: %+v", text, j.Notes)
+		}
+	}
+}
+
+func TestWhatTheTextOfAProgramSays(t *testing.T) {
+	files := map[string]string{
+		"w/top.py": "import sys; sys.path.insert(0, '/opt/code')\nimport mymodel, torch, near\nopen('ckpt/step')\n" +
+			"open('out/log', 'w')\nopen('/abs/x')\nopen('plain')\nopen('a/%d' % i)\ntorch.load('w/m.pt', map_location='cpu')",
+		"w/near.py":             "",
+		"w/empty.py":            "import far\nx = 1",
+		"opt/code/mymodel.py":   "import far\n",
+		"py/far.py":             "x = 1\n",
+		"py/dist-packages/a.py": "",
+		"w/spawn.py":            "import torch.multiprocessing as mp\nmp.spawn(f, nprocs=len(os.sched_getaffinity(0)))",
+		"w/pool.py":             "import multiprocessing as mp\nmp.Pool(mp.cpu_count())",
+		"w/gpus.py":             "mp.spawn(f, nprocs=torch.cuda.device_count())",
+	}
+	for line, want := range map[string]Program{
+		"torchrun top.py":               {Modules: []string{"/opt/code/mymodel.py", "/py/far.py"}, Reads: []string{"ckpt/step", "w/m.pt"}},
+		"python empty.py":               {Modules: []string{"/py/far.py"}},
+		"python spawn.py":               {Counts: CountsAffinity},
+		"python pool.py":                {},
+		"python spawn.py --nproc 2":     {},
+		"python spawn.py --node-rank 2": {Counts: CountsAffinity},
+		"python gpus.py":                {Counts: CountsGPUs},
+		"sleep 1":                       {},
+	} {
+		in := two(line, "PYTHONPATH=/py:/py/dist-packages:relative").files(files)
+		in.Dir = "/w"
+		if diff := cmp.Diff(want, resolve(t, in).Program); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+	}
+}
+
+func TestFilesWithWindowsLineEndsThatAShellReads(t *testing.T) {
+	for text, want := range map[string]string{
+		"set -a; . $ENVF; set +a\n":         "/w/job.env",
+		"source \"${ENVF}\"\n":              "/w/job.env",
+		"if x; then . good.env; fi\n":       "",
+		". job.env\r\n":                     "r.sh job.env",
+		"source <(tr -d '\\r' < job.env)\n": "",
+		"cat job.env; ./job.env\n":          "",
+		"# . job.env\n":                     "",
+	} {
+		in := two("bash r.sh", "ENVF=/w/job.env").files(map[string]string{"w/r.sh": text, "w/job.env": "A=1\r\n",
+			"w/good.env": "A=1\n"})
+		in.Dir = "/w"
+		if got := strings.Join(resolve(t, in).Windows, " "); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -37,6 +37,16 @@ func Checks() []preflight.Check {
 		Doc:   "Python opens the file after all nodes have joined. A file on one node's disk is missing on the others.",
 		Run:   preflight.One(commandScript),
 	}, {
+		ID: "command.characters", Title: "the arguments and the variables have no characters that nobody sees",
+		Doc: "A carriage return at the end of a line of an edited file, a non-breaking space or a typographic quote of a " +
+			"copied line becomes a part of a value. Names are then not found, and numbers are no numbers.",
+		Run: characters,
+	}, {
+		ID: "env.tmpdir", Title: "sockets of Python's multiprocessing fit into the folder for temporary files",
+		Doc: "Linux takes 107 bytes as the path of a socket. In a folder with a long path, workers of a DataLoader or a " +
+			"manager end with \"AF_UNIX path too long\", on this node only.",
+		Run: preflight.One(socketPath),
+	}, {
 		ID: "env.interfaces", Title: "the interfaces that inherited variables name exist on this node",
 		Doc: "An interface name that was right on the machine where a script was written (eth0) stops NCCL or Gloo " +
 			"on another machine.",

@@ -90,6 +90,21 @@ func nodeChecks() []preflight.Check {
 		ID: "same.script", Title: "the script has the same content on all nodes",
 		Doc: "Ranks that run different versions of a program wait in different collectives.",
 	}, {
+		ID: "same.modules", Title: "the modules that the script imports have the same content on all nodes",
+		Doc: "Compared are those of its own folder, of PYTHONPATH and of folders that it adds to sys.path, outside of " +
+			"site-packages: the first ones by the imports that the text names.",
+	}, {
+		ID: "same.dir", Title: "a relative path that the script reads is there on all nodes, or in one working directory",
+		Doc: "A rank that finds no checkpoint where it was started begins at step 0, while the others resume.",
+	}, {
+		ID: "same.noexec", Title: "libraries may be loaded from the same folders on all nodes",
+		Doc: "Extensions of torch and kernels of Triton are built in folders for temporary files and caches. Where one " +
+			"node mounts such a folder noexec, its ranks die.",
+	}, {
+		ID: "same.counted", Title: "a script that starts a rank for each processor or GPU finds as many on all nodes",
+		Doc: "By torch.multiprocessing, for example. Affinities differ where a scheduler, taskset or a container limits one " +
+			"node.",
+	}, {
 		ID: "same.restarts", Title: "the nodes have the same --restarts",
 		Doc: "A node that has already executed its command cannot start it again with the others.",
 	}, {

@@ -43,6 +43,7 @@ type Post struct {
 	After    []string         `json:"after,omitempty"`    // the roles that it waits for before its command starts
 	Loads    Loads            `json:"loads,omitzero"`
 	Traits   Traits           `json:"traits,omitzero"`
+	Around   Around           `json:"around,omitzero"`
 	Addr     netip.Addr       `json:"addr,omitzero"` // by which the others call it
 	Deaf     fabric.Deaf      `json:"deaf,omitzero"` // which packets it does not take
 	// Odd is the unusual way to the store by which Addr was chosen.
@@ -139,7 +140,8 @@ func comparisons(thresholds map[string]float64) []comparison {
 	return []comparison{{"same.role", compareRoles, false}, {"same.launch", compareLaunch, false},
 		{"peer.reach", compareCalls, false}, {"peer.loss", loss, false}, {"peer.fast", compareFast, false},
 		{"peer.rails", compareRails, false}, {"peer.name", compareNames, false}, {"peer.clock", clocks, false},
-		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.machine", compareMachines, false},
+		{"same.command", compareLines, true}, {"same.script", compareScripts, true}, {"same.modules", compareAround, true},
+		{"same.machine", compareMachines, false},
 		{"same.gpu.owner", compareTraits, true},
 		{"same.hostid", compareHostIDs, true}, {"same.guid", compareGUIDs, false},
 		{"same.nccl", compareLoads, true}, {"same.env", compareConstants, true}}

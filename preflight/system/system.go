@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
@@ -22,6 +23,11 @@ func Checks() []preflight.Check { return slices.Concat(limitChecks(), systemChec
 
 func systemChecks() []preflight.Check {
 	return []preflight.Check{{
+		ID: "proc.mounted", Title: "/proc shows the processes of this node",
+		Doc: "launch watches the job by what the kernel shows there. Without it a job runs as it does without launch: " +
+			"unwatched.",
+		Run: preflight.One(procMounted),
+	}, {
 		ID: "limits.pids", Title: "the limits allow the processes and threads of the job",
 		Doc: "At the limit no process or thread can start: \"Resource temporarily unavailable\" in the middle of the " +
 			"job's start, on this node only.",
@@ -46,6 +52,22 @@ func systemChecks() []preflight.Check {
 			"protocol, slows down the others, and keeps the pod running after the job.",
 		Run: preflight.One(sidecar),
 	}}
+}
+
+// procMounted reports a node whose /proc is empty or hidden: the limits of a process are in it on every Linux.
+func procMounted(_ context.Context, in preflight.Input) finding.Finding {
+	missing := func(u fabric.Unknown) bool { return u.What == "self/limits" }
+	i := slices.IndexFunc(in.Node.Unknown, missing)
+	switch {
+	case i < 0 && in.Node.Hostname == "" && in.Node.BootID == "":
+		return finding.Skipf("could not tell: the facts of this node were not read")
+	case i < 0:
+		return finding.Passf("it does")
+	}
+	return finding.Warnf("/proc is not mounted on this node, so launch cannot watch the job here").
+		See("/proc/self/limits", "%s", in.Node.Unknown[i].Why).
+		Breaking("a rank of this node that hangs or is killed is not named").
+		Do("mount -t proc proc /proc")
 }
 
 // localRanks returns the number of processes of this node, at least one.

@@ -348,3 +348,12 @@ func TestStorage(t *testing.T) {
 		checktest.Wants(t, checktest.Verdict(t, Checks(), id, in), "skip this run looks at no file system")
 	}
 }
+
+func TestANodeWithoutProcIsNotWatched(t *testing.T) {
+	in := checktest.Four()
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "proc.mounted", in), "ok it does")
+	in.Node.Unknown = []fabric.Unknown{{What: "sys/net/ipv4/ip_local_port_range", Why: "permission denied"}}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "proc.mounted", in), "ok it does")
+	in.Node.Unknown = append(in.Node.Unknown, fabric.Unknown{What: "self/limits", Why: "no such file or directory"})
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "proc.mounted", in), "warn /proc is not mounted on this node")
+}

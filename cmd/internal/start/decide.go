@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -91,6 +90,7 @@ func (s *Start) post(checking bool) peers.Post {
 		Version: s.Version,
 		Command: commandOf(s.Job.Line.Argv[s.Job.Line.Rest:], s.Job.Line), Script: scriptOf(s.Job.Line),
 		Bare: commandOf(withoutFolder(s.Job.Line), s.Job.Line), Place: s.placeIn(s.Job.Line), Listens: s.listens(),
+		Around:   s.around(),
 		Restarts: strconv.Itoa(s.Opt.Restarts), Step: s.Job.Step, Role: s.Job.Role.V, After: s.after(),
 		Numbered: s.Job.Index.Set, Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
@@ -279,39 +279,4 @@ func withoutFolder(l launcher.Line) []string {
 		rest[l.Script-l.Rest] = filepath.Base(l.Argv[l.Script])
 	}
 	return rest
-}
-
-// Limits of reading a script for its checksum: its size, and the wait for the file system.
-const (
-	scriptMost = 4 << 20
-	scriptWait = time.Second
-)
-
-// scriptOf returns size and checksum of the script; "": there is none, or it cannot be read.
-func scriptOf(l launcher.Line) string {
-	if l.Script <= 0 || l.Script >= len(l.Argv) {
-		return ""
-	}
-	sum := make(chan string, 1)
-	go func() { // left running if the file system does not answer
-		f, err := os.Open(l.Argv[l.Script])
-		if err != nil {
-			sum <- ""
-			return
-		}
-		defer f.Close()
-		h := sha256.New()
-		n, err := io.Copy(h, io.LimitReader(f, scriptMost))
-		if err != nil || n == scriptMost {
-			sum <- ""
-			return
-		}
-		sum <- fmt.Sprintf("%d bytes, sha256 %x", n, h.Sum(nil)[:6])
-	}()
-	select {
-	case s := <-sum:
-		return s
-	case <-time.After(scriptWait):
-		return ""
-	}
 }

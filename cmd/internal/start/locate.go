@@ -247,15 +247,12 @@ func (s *Start) ahead() *software.Import {
 
 // self returns this node as the others see it.
 func (s *Start) self(p storeaddr.Place) (rendezvous.Member, error) {
-	stat, err := process.Read(os.Getpid())
-	if err != nil {
-		return rendezvous.Member{}, err
-	}
+	stat, _ := process.Read(os.Getpid()) // where /proc is not mounted this node's machine and process are unknown
 	pidns, _ := os.Readlink("/proc/self/ns/pid")
 	m := rendezvous.Member{
 		Restarts: s.Opt.Restarts, Spares: s.Job.Spares, Patience: s.Opt.JoinTimeout, Bench: s.Opt.Bench,
 		Index: -1, Size: s.Job.Nodes.V, Min: s.Job.Min, Host: s.Node.Hostname, Addr: p.Addr,
-		Role: s.Job.Role.V, Machine: s.Node.BootID + " " + pidns, PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
+		Role: s.Job.Role.V, Machine: strings.TrimSpace(s.Node.BootID + " " + pidns), PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
 	}
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr

@@ -79,12 +79,14 @@ func waiting(want, processors int, took time.Duration) (waited time.Duration) {
 }
 
 // allProcessors reports whether this process may use all processors of its machine: /proc/loadavg is of the machine.
-func allProcessors(files fs.FS, usable int) bool {
-	if files == nil {
-		return false
-	}
+func allProcessors(files fs.FS, usable int) bool { return files != nil && online(files) == usable }
+
+// online returns the number of processors of this machine; 0: it cannot be read.
+func online(files fs.FS) (n int) {
 	text, err := fs.ReadFile(files, "sys/devices/system/cpu/online")
-	online := 0
+	if err != nil {
+		return 0
+	}
 	for part := range strings.SplitSeq(strings.TrimSpace(string(text)), ",") {
 		first, last, several := strings.Cut(part, "-")
 		from, _ := strconv.Atoi(first)
@@ -92,9 +94,9 @@ func allProcessors(files fs.FS, usable int) bool {
 		if several {
 			to, _ = strconv.Atoi(last)
 		}
-		online += to - from + 1
+		n += to - from + 1
 	}
-	return err == nil && online == usable
+	return n
 }
 
 // runnable returns how many processes of this machine want to run, without this one; 0: not known (proc_loadavg(5)).

@@ -1,0 +1,117 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"launch/internal/finding"
+	"launch/preflight"
+)
+
+// strange is a kind of characters that are not seen, or look like others.
+type strange struct {
+	has       func(r rune) bool
+	name, why string
+	fix       string
+}
+
+func strangers() []strange {
+	of := func(all string) func(rune) bool { return func(r rune) bool { return strings.ContainsRune(all, r) } }
+	const again = "type it again, in an editor that shows such characters"
+	return []strange{
+		{of("\r"), "a carriage return (\\r)", "a file with Windows line ends (CR LF) was read", windowsEnds},
+		{of("\u00a0\u2007\u202f\u200b\ufeff"), "a special space, at which no shell separates words", "it was copied from a document or a page",
+			again},
+		{of("\u2018\u201c\u201d"), "a typographic quote", "it was copied from a document or a page", again},
+		{func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != 0x1b }, "a control character",
+			"it was typed or copied by mistake", again},
+	}
+}
+
+// windowsEnds is how a file loses its Windows line ends.
+const windowsEnds = "sed -i 's/\\r$//' FILE   # the file that the value is from: a script, a .env file, a configuration"
+
+// characters looks at the words of the command, and at the variables that torchrun, NCCL and Gloo read. Words with
+// spaces are texts, in which a quote or a special space has its right.
+func characters(_ context.Context, in preflight.Input) []finding.Finding {
+	if len(in.Job.Line.Argv) == 0 {
+		return []finding.Finding{finding.Skipf("no command is given")}
+	}
+	var out []finding.Finding
+	for i, arg := range in.Job.Line.Argv {
+		if f, ok := unseen(fmt.Sprintf("argument %d of the command", i), arg); ok {
+			out = append(out, f)
+		}
+	}
+	for _, name := range variables() {
+		if v, _ := in.Getenv(name); v != "" {
+			if f, ok := unseen("the variable "+name, v); ok {
+				out = append(out, f)
+			}
+		}
+	}
+	for _, d := range in.Job.Decided {
+		if f, ok := unseen("the variable "+d.Name, d.Value); ok && !slices.Contains(variables(), d.Name) {
+			out = append(out, f)
+		}
+	}
+	for _, file := range in.Job.Windows {
+		out = append(out, stops(in, finding.Warnf("%s has Windows line ends (CR LF), and a shell reads it", file)).
+			See(file, "a carriage return before the end of a line").
+			Do("sed -i 's/\\r$//' %s", file))
+	}
+	return preflight.OrPass(out, "no such character")
+}
+
+// variables are those by which a rank finds the others.
+func variables() []string {
+	return []string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "NODE_RANK", "LOCAL_RANK", "NNODES",
+		"PET_NNODES", "PET_NODE_RANK", "PET_RDZV_ENDPOINT", "PET_MASTER_ADDR", "PET_MASTER_PORT", "TMPDIR", "PYTHONPATH",
+		"CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA"}
+}
+
+// unseen returns a finding about the first kind of strange characters in a value. An apostrophe (’) is one of a name.
+func unseen(what, value string) (finding.Finding, bool) {
+	if strings.ContainsAny(value, " \n") { // a text, as after bash -c or --prompt: only what ends it counts
+		value = value[strings.LastIndexAny(value, " \n")+1:]
+		if strings.ContainsAny(value, "\u2018\u2019\u201c\u201d\u00a0") {
+			return finding.Finding{}, false
+		}
+	}
+	for _, s := range strangers() {
+		if strings.ContainsFunc(value, s.has) {
+			return finding.Warnf("%s has %s: %+q; probably %s", what, s.name, value, s.why).
+				Breaking("the character is a part of the value: a name with it is not found, a number with it is no number").
+				Do("%s", s.fix), true
+		}
+	}
+	return finding.Finding{}, false
+}
+
+// The longest path of a socket (sun_path of unix(7), less its NUL), and what multiprocessing adds to the folder for
+// temporary files: /pymp-XXXXXXXX/listener-XXXXXXXX (Lib/multiprocessing/util.py, connection.py).
+const (
+	longestSocket = 107
+	socketName    = len("/pymp-XXXXXXXX/listener-XXXXXXXX")
+)
+
+func socketPath(_ context.Context, in preflight.Input) finding.Finding {
+	for _, name := range []string{"TMPDIR", "TEMP", "TMP"} {
+		dir, _ := in.Getenv(name)
+		if dir == "" {
+			continue
+		}
+		if n := len(dir) + socketName; n > longestSocket {
+			return finding.Warnf("%s is %d bytes long: the path of a socket in it has %d bytes, and Linux takes %d", name,
+				len(dir), n, longestSocket).See(name, "%s", dir).
+				Breaking("Python's multiprocessing may end with \"AF_UNIX path too long\": DataLoader workers, managers, and "+
+					"tensors that are passed between processes; the other nodes wait for this one").
+				Do("TMPDIR=/tmp launch …   # or another folder of at most %d bytes", longestSocket-socketName)
+		}
+		return finding.Passf("%s leaves room for the name of a socket", name)
+	}
+	return finding.Passf("TMPDIR is not set")
+}

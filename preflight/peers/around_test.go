@@ -1,0 +1,52 @@
+package peers
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWhatTheCommandsFindIsCompared(t *testing.T) {
+	mod := func(sum string) Around { return Around{Modules: map[string]string{"mymodel.py": sum, "same.py": "1"}} }
+	dir := func(dir string, there bool) Around {
+		return Around{Dir: dir, Reads: map[string]bool{"ckpt/step": there}}
+	}
+	for _, tc := range []struct {
+		name  string
+		nodes []Around
+		want  string
+	}{
+		{"alike", []Around{mod("a"), mod("a")}, ""},
+		{"another version of a module", []Around{mod("a"), mod("b")},
+			`same.modules: modules that the script imports differ: mymodel.py: 1 of 2 nodes have "a", host1 has "b"`},
+		{"a module is elsewhere", []Around{mod("a"), {}}, ""},
+		{"other folders, and both have it", []Around{dir("/a", true), dir("/b", true)}, ""},
+		{"other folders, and neither has it", []Around{dir("/a", false), dir("/b", false)}, ""},
+		{"only one has it, in one folder", []Around{dir("/a", true), dir("/a", false)}, ""},
+		{"only one has it, in another folder", []Around{dir("/a", true), dir("/b", false)}, "same.dir: the script reads " +
+			"ckpt/step, which host1 does not have in its working directory /b; host0 has it in /a"},
+		{"noexec on all", []Around{{Loads: "noexec on /tmp (TMPDIR)"}, {Loads: "noexec on /tmp (TMPDIR)"}}, ""},
+		{"noexec on one", []Around{{Loads: Executable}, {Loads: "noexec on /tmp (TMPDIR)"}, {Loads: Executable}},
+			"same.noexec: libraries cannot be loaded from the same folders on all nodes: 2 of 3 nodes have exec; host1 " +
+				"(node rank 1) has noexec on /tmp (TMPDIR)"},
+		{"unknown on one", []Around{{Loads: Executable}, {}}, ""},
+		{"other numbers of processors", []Around{{Ranks: "2 processors"}, {Ranks: "1 processors"}}, "same.counted: the " +
+			"script starts a rank for each"},
+		{"as many", []Around{{Ranks: "2 processors"}, {Ranks: "2 processors"}}, ""},
+		{"the number does not matter", []Around{{}, {}}, ""},
+	} {
+		ps := posts(len(tc.nodes), func(i int, p *Post) { p.Around = tc.nodes[i] })
+		var got []string
+		for _, f := range Decide(ps, nil).Findings {
+			if got = append(got, f.ID+": "+f.What); f.Breaks == "" || f.Fix == "" {
+				t.Errorf("%s: %+v", tc.name, f)
+			}
+		}
+		if text := strings.Join(got, "\n"); tc.want == "" && text != "" || !strings.HasPrefix(text, tc.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", tc.name, text, tc.want)
+		}
+	}
+	other := posts(2, func(i int, p *Post) { p.Around, p.Command = mod(string(rune('a'+i))), string(rune('a'+i)) })
+	if got := compareAround(other); len(got) > 0 {
+		t.Errorf("other programs: %+v", got)
+	}
+}
