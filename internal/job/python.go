@@ -103,7 +103,7 @@ func head(root fs.FS, name string) string {
 
 // importLine matches an import of Python, with what is imported from a module where it is on the same line.
 var importLine = regexp.MustCompile(
-	`(?m)^[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+(\.*[\w.]*)[ \t]+import\b([\w, \t]*))`)
+	`(?m)(?:^|;)[ \t]*(?:import[ \t]+([\w., \t]+)|from[ \t]+(\.*[\w.]*)[ \t]+import\b([\w, \t]*))`)
 
 // imports returns the dotted names of all modules that a Python text may import, with their packages; a relative one
 // begins with dots.

@@ -196,7 +196,7 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 
 func TestWhatTheTextOfAProgramSays(t *testing.T) {
 	files := map[string]string{
-		"w/top.py": "import sys; sys.path.insert(0, '/opt/code')\nimport mymodel, torch, near\nopen('ckpt/step')\n" +
+		"w/top.py": "import sys; sys.path.insert(0, '/opt/code'); import mymodel, torch, near\nopen('ckpt/step')\n" +
 			"open('out/log', 'w')\nopen('/abs/x')\nopen('plain')\nopen('a/%d' % i)\ntorch.load('w/m.pt', map_location='cpu')",
 		"w/near.py":             "",
 		"w/empty.py":            "import far\nx = 1",

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
 	"launch/preflight"
@@ -130,16 +131,16 @@ func (s *Start) counted() string {
 	case job.CountsAffinity:
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(0, &set) == nil {
-			return fmt.Sprintf("%d processors in its affinity", set.Count())
+			return finding.Count(set.Count(), "processor") + " in its affinity"
 		}
 	case job.CountsProcessors:
 		if n := online(os.DirFS("/")); n > 0 {
-			return fmt.Sprintf("%d processors", n)
+			return finding.Count(n, "processor")
 		}
 	case job.CountsGPUs:
 		if g := s.Node.GPUs; g.Err == "" && (g.Absent != "" || len(g.Devices) > 0) {
 			seen := preflight.VisibleGPUs(preflight.Input{Job: s.Job, Node: s.Node, Env: os.LookupEnv})
-			return fmt.Sprintf("%d GPUs", len(seen.Devices))
+			return finding.Count(len(seen.Devices), "GPU")
 		}
 	}
 	return ""
