@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"launch/internal/launcher"
 )
 
 // Program is what the text of a Python program says.
@@ -12,6 +14,8 @@ type Program struct {
 	// Modules are the files that the script imports from its own folder, from PYTHONPATH and from folders that it adds to
 	// sys.path, outside of site-packages: absolute, without the script.
 	Modules []string
+	// Spawns: the script starts its ranks itself (torch.multiprocessing.spawn).
+	Spawns bool
 	// Counts is what the script counts where it starts its ranks itself (torch.multiprocessing.spawn): "" is neither.
 	Counts Counted
 	// Reads are relative paths of files that the script reads, as it names them.
@@ -68,7 +72,8 @@ func (r *resolver) said() (p Program) {
 			p.Reads = append(p.Reads, name)
 		}
 	}
-	if !spawnsRanks.MatchString(text) || givesNumber.MatchString(strings.Join(r.line.Argv, " ")) {
+	p.Spawns = spawnsRanks.MatchString(text) && r.line.Kind == launcher.Program
+	if !p.Spawns || givesNumber.MatchString(strings.Join(r.line.Argv, " ")) {
 		return p
 	}
 	for _, c := range counting {

@@ -210,11 +210,11 @@ func TestWhatTheTextOfAProgramSays(t *testing.T) {
 	for line, want := range map[string]Program{
 		"torchrun top.py":               {Modules: []string{"/opt/code/mymodel.py", "/py/far.py"}, Reads: []string{"ckpt/step", "w/m.pt"}},
 		"python empty.py":               {Modules: []string{"/py/far.py"}},
-		"python spawn.py":               {Counts: CountsAffinity},
+		"python spawn.py":               {Spawns: true, Counts: CountsAffinity},
 		"python pool.py":                {},
-		"python spawn.py --nproc 2":     {},
-		"python spawn.py --node-rank 2": {Counts: CountsAffinity},
-		"python gpus.py":                {Counts: CountsGPUs},
+		"python spawn.py --nproc 2":     {Spawns: true},
+		"python spawn.py --node-rank 2": {Spawns: true, Counts: CountsAffinity},
+		"python gpus.py":                {Spawns: true, Counts: CountsGPUs},
 		"sleep 1":                       {},
 	} {
 		in := two(line, "PYTHONPATH=/py:/py/dist-packages:relative").files(files)

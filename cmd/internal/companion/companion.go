@@ -54,6 +54,7 @@ type Spec struct {
 	HangAfter time.Duration `json:"hang_after,omitempty"`
 	EndHung   bool          `json:"end_hung,omitempty"` // --on-hang end: launch waits for Hung
 	Torchrun  bool          `json:"torchrun,omitempty"` // the command: its ranks are watched
+	Spawns    bool          `json:"spawns,omitempty"`   // the command starts its ranks itself: they are watched, too
 	JSON      bool          `json:"json,omitempty"`     // the form of what is printed after the handoff
 	Mixed     bool          `json:"mixed,omitempty"`    // the lines of all nodes go to one log
 

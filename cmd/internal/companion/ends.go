@@ -36,7 +36,8 @@ const relatedEnds = 20 * time.Minute
 
 // rankEnd is how a rank ended.
 type rankEnd struct {
-	Rank   int       `json:"rank"` // -1: the command itself
+	Rank   int       `json:"rank"` // -1: the command itself, or with PID a rank whose number is not known
+	PID    int       `json:"pid,omitempty"`
 	Node   string    `json:"node"`
 	ID     string    `json:"id"` // the node's
 	Status int       `json:"status"`
@@ -47,8 +48,11 @@ type rankEnd struct {
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
 func (e rankEnd) String() string {
 	who := "the command"
-	if e.Rank >= 0 {
+	switch {
+	case e.Rank >= 0:
 		who = fmt.Sprintf("rank %d", e.Rank)
+	case e.PID > 0:
+		who = fmt.Sprintf("a rank (pid %d)", e.PID)
 	}
 	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, ended(e.Status), e.At.Format("15:04:05")) + e.output()
 }
@@ -122,8 +126,9 @@ func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session) {
 	}
 }
 
-// post posts that a rank of this node ended; rank is -1 for the command.
-func (e *ends) post(rank, status int) {
+// post posts that a rank of this node ended, or the command.
+func (e *ends) post(end rankEnd) {
+	status := end.Status
 	to := []*firstEnd{e.of(status)}
 	if crash(status) {
 		to = append(to, &e.crashed)
@@ -137,7 +142,8 @@ func (e *ends) post(rank, status int) {
 		f.once.Do(func() {
 			f.own.Store(int64(status))
 			f.when.Store(time.Now().UnixNano())
-			value, _ := json.Marshal(rankEnd{rank, e.p.world.Self.Name(), e.p.world.Self.ID, status, time.Now(), unread})
+			end.Node, end.ID, end.At, end.Unread = e.p.world.Self.Name(), e.p.world.Self.ID, time.Now(), unread
+			value, _ := json.Marshal(end)
 			e.p.session.Say(f.round, value)
 		})
 	}
@@ -216,7 +222,7 @@ func (f *firstEnd) recent() bool { return f.known() && time.Since(f.at) < relate
 
 // over posts how this node's command ended, and waits until it is in order among all ends.
 func (e *ends) over(status int) {
-	e.post(-1, status)
+	e.post(rankEnd{Rank: -1, Status: status})
 	select {
 	case <-e.of(status).heard:
 	case <-time.After(lastSay):

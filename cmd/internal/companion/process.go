@@ -83,6 +83,7 @@ type companion struct {
 	running     context.Context                        // of the present start, from its go on
 	machine     func(context.Context, netip.Addr) bool // whether the kernel there answers at once; nil: not known
 	endRun      context.CancelFunc
+	explained   atomic.Int64 // when a failure here was explained, in nanoseconds since 1970
 }
 
 // Main returns the companion process for the table of children.
@@ -187,7 +188,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 				p.session.Finished(p.status)
 			}
 			p.watcher.memory() // it may be why
-			if p.statusKnown && p.status != 0 {
+			if p.statusKnown && p.status != 0 && time.Now().UnixNano()-p.explained.Load() > int64(lastRankAfter) {
 				p.explain("this node's command", func() { p.ends.over(p.status) })
 			}
 			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
@@ -212,6 +213,7 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 
 // explain prints what is known of a failure here, once order has put it among those of the other nodes.
 func (p *companion) explain(what string, order func()) {
+	p.explained.Store(time.Now().UnixNano())
 	p.watcher.storage()
 	if p.ends != nil {
 		order()
@@ -222,8 +224,15 @@ func (p *companion) explain(what string, order func()) {
 	}
 }
 
-// doomed reports whether this process ends with the command: that is the first one of a container.
-func (p *companion) doomed() bool { return p.launch == 1 && p.command.Load() == 0 }
+// doomed reports whether this process ends with the command: that is the first one of a container, or a child of it,
+// as where an entrypoint is a shell script.
+func (p *companion) doomed() bool {
+	if p.command.Load() != 0 {
+		return false
+	}
+	s, err := process.Read(p.launch)
+	return p.launch == 1 || err == nil && s.Parent == 1
+}
 
 // closeStderr replaces stderr by /dev/null.
 func closeStderr() {

@@ -2,10 +2,13 @@ package companion
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +21,7 @@ import (
 // within a second, as a rule, or starts all again; on a busy machine it takes several seconds to end.
 const deadRankAfter, lastRankAfter = 5 * time.Second, 30 * time.Second
 
-// ranks are the ranks that torchrun runs on this node.
+// ranks are the ranks that torchrun, or a script that starts its ranks itself, runs on this node.
 type ranks struct {
 	watcher *watcher
 	mu      sync.Mutex
@@ -64,7 +67,9 @@ func (r *ranks) find(ctx context.Context, command int) {
 		// torchrun sets it in each rank (torch/distributed/elastic/agent/server/local_elastic_agent.py).
 		if process.Variable(pid, "TORCHELASTIC_RESTART_COUNT") == "" || local == "" {
 			next = append(next, process.Children(pid)...) // a shell, or torchrun itself
-			continue
+			if local, global = "", ""; !r.watcher.p.spec.Spawns || !inGroup(pid) {
+				continue
+			}
 		}
 		r.mu.Lock()
 		r.known[pid] = local
@@ -80,8 +85,14 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	delete(r.known, pid)
 	r.mu.Unlock()
 	ended := time.Now()
-	if rank, err := strconv.Atoi(global); ok && err == nil && r.watcher.p.ends != nil {
-		r.watcher.p.ends.post(rank, status)
+	end := rankEnd{Rank: -1, PID: pid, Status: status}
+	rank, err := strconv.Atoi(global)
+	if err == nil {
+		end.Rank, end.PID = rank, 0
+	}
+	// where a script ends its ranks itself, one that ends well says nothing of the job
+	if ok && (err == nil || status != 0) && r.watcher.p.ends != nil {
+		r.watcher.p.ends.post(end)
 	}
 	if !ok || status == 0 {
 		return
@@ -92,7 +103,7 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 			w.p.explain("a rank of this node", func() { w.p.ends.settle(ctx) })
 		})
 	}
-	if !r.outlived(ctx, local) {
+	if local == "" || !r.outlived(ctx, local) { // a script may go on without a rank
 		return
 	}
 	f := finding.Warnf("rank %s of this node ended with status %d at %s, and torchrun has not ended",
@@ -143,4 +154,15 @@ func (r *ranks) fate(ctx context.Context, pid int) (status int, ok bool) {
 		return status, true
 	}
 	return handoff.Status(int(f.Fd()), statusBudget)
+}
+
+// inGroup reports whether a process has threads of a process group of torch: it is a rank, and no worker of one.
+func inGroup(pid int) bool {
+	names, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+	return slices.ContainsFunc(names, func(name string) bool {
+		comm, _ := os.ReadFile(name)
+		return slices.ContainsFunc([]string{"gloo_tcp_loop", "pt_gloo_", "pt_nccl_"}, func(begin string) bool {
+			return strings.HasPrefix(string(comm), begin)
+		})
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -75,4 +76,38 @@ func startRanks(t *testing.T, scripts []string) (pid int, begin func()) {
 	}
 	t.Cleanup(func() { _ = syscall.Kill(-torchrun.Process.Pid, syscall.SIGKILL); _ = torchrun.Wait() })
 	return torchrun.Process.Pid, func() { out.Close() }
+}
+
+// A script that starts its ranks itself has workers, too: a process with threads of a process group is a rank.
+func TestARankThatAScriptStartedIsNamedAsItEnds(t *testing.T) {
+	for name, want := range map[string]bool{"gloo_tcp_loop": true, "pt_nccl_watchdg": true, "python3": false} {
+		child := exec.Command("bash", "-c", "printf "+name+" > /proc/$BASHPID/comm; read line")
+		in, err := child.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { in.Close(); _ = child.Wait() })
+		comm := ""
+		for end := time.Now().Add(5 * time.Second); comm != name+"\n" && time.Now().Before(end); {
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", child.Process.Pid))
+			if comm = string(text); name == "python3" {
+				break
+			}
+		}
+		if got := inGroup(child.Process.Pid); got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	for want, end := range map[string]rankEnd{
+		"a rank (pid 7) on a ended with 137 (killed)": {Rank: -1, PID: 7, Node: "a", Status: 137},
+		"the command on a ended with 1":               {Rank: -1, Node: "a", Status: 1},
+		"rank 0 on a ended with 1":                    {Node: "a", Status: 1},
+	} {
+		if got := end.String(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }

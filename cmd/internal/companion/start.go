@@ -99,7 +99,7 @@ func (p *companion) Go(host rendezvous.Partner, _ *none) (err error) {
 		p.ends = p.newEnds(ctx)
 	}
 	p.wg.Go(func() { w.watch(ctx) })
-	if p.spec.Torchrun {
+	if p.spec.Torchrun || p.spec.Spawns {
 		p.wg.Go(func() { w.watchRanks(ctx) })
 	}
 	if port := p.port; host.Rank == p.world.Rank {

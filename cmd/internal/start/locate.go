@@ -173,8 +173,8 @@ func (s *Start) enter(ctx context.Context) error {
 		About:    calls.About(s.Node, place.Addr),
 		LastCall: s.Opt.LastCall, StartTimeout: s.Opt.StartTimeout, HangAfter: s.hangAfter(),
 		EndHung: s.endsHung(), FailFast: s.Opt.FailFast, NoWait: s.noWait(), JSON: s.UI.JSON(), Mixed: s.mixes(),
-		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Ahead: s.ahead(), Names: s.names(), Renews: s.renews(),
-		Shared: s.shares(),
+		Torchrun: s.Job.Line.Kind == launcher.Torchrun, Spawns: s.Job.Program.Spawns, Ahead: s.ahead(),
+		Names: s.names(), Renews: s.renews(), Shared: s.shares(),
 	}
 	s.comp, err = companion.Start(ctx, spec, s.wait.event)
 	for s.ofTheLastJob(ctx, err) {
