@@ -30,10 +30,10 @@ type rule func(*view) []claim
 
 // rules are asked in this order; among causes of one depth that are as sure the earlier one is the main verdict.
 var rules = []rule{
-	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).larger,
-	(*view).renumbered, (*view).barred, (*view).twins, (*view).lines, (*view).storeHolders, (*view).storeReach,
-	(*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard, (*view).dials,
-	(*view).failedInits, (*view).groups, (*view).mismatch, (*view).arguments, (*view).crossed,
+	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).unlike,
+	(*view).larger, (*view).renumbered, (*view).barred, (*view).twins, (*view).lines, (*view).storeHolders,
+	(*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard,
+	(*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).arguments, (*view).crossed,
 	(*view).calls, (*view).undone, (*view).nccl,
 	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
 	(*view).idle,
@@ -107,7 +107,10 @@ func (v *view) ranks() (out []verdict.Rank) {
 	seen := map[int]bool{}
 	for _, s := range v.seats {
 		r := verdict.Rank{Rank: s.rank, Node: s.node.name, PID: s.proc.PID, Phase: string(s.phase)}
-		if is, _ := halted(s.proc, s.node); is != "" {
+		switch is, _ := halted(s.proc, s.node); {
+		case s.proc.State == "Z":
+			r.Phase = "ended"
+		case is != "":
 			r.Phase = "stopped"
 		}
 		if m := mainStack(s.proc); m != nil {

@@ -185,7 +185,9 @@ func (v *view) storeReach() (out []claim) {
 				"a firewall rejects it", addr, finding.Some(names(nodes)))).of(nil, nodes...))
 			continue
 		}
-		out = append(out, v.refused(addr, nodes))
+		if !v.spawned() { // a script that starts its ranks itself gives them another address than MASTER_ADDR, as a rule
+			out = append(out, v.refused(addr, nodes))
+		}
 	}
 	return append(out, v.foreign()...)
 }

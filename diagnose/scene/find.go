@@ -24,6 +24,7 @@ type seen struct {
 	mpi       *MPI
 	libs      map[string]string
 	mapped    bool        // libs has been read
+	spawned   bool        // a rank that its parent, a script, has started itself
 	stuck     atomic.Bool // a read did not return: nothing more of it is read that may wait
 }
 

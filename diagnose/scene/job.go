@@ -132,7 +132,8 @@ func (u union) join(a, b string) {
 // describe returns a process as it is shown, without what is measured.
 func (p *seen) describe() Proc {
 	out := Proc{PID: p.pid, Parent: p.stat.parent, Role: p.role, User: p.user, Comm: clean(p.stat.comm, maxValue),
-		Argv: conceal(p.argv), State: p.stat.state, Libs: p.libs, Net: p.net, MPI: p.mpi}
+		Argv: conceal(p.argv), State: p.stat.state, Libs: p.libs, Net: p.net, MPI: p.mpi,
+		Spawned: p.spawned}
 	if p.env != nil {
 		out.Env = shown(p.env)
 	}

@@ -193,6 +193,8 @@ func (t *table) numbered(p *seen) {
 		}
 	}
 	switch {
+	case rank != nil && len(t.spawned(rank)) > 0:
+		return
 	case rank != nil && (name == "RANK" || started || t.torch(rank)):
 	case started:
 		rank = p
@@ -237,10 +239,7 @@ func (t *table) unnumbered() {
 		if p.role != "" || !p.python() || p.stat.state == "Z" || t.inJob(p) {
 			continue
 		}
-		names := threadNames(pid)
-		if slices.ContainsFunc(names, func(n string) bool {
-			return slices.ContainsFunc(ofTorch, func(b string) bool { return strings.HasPrefix(n, b) })
-		}) || p.env["MASTER_PORT"] != "" && t.torch(p) && !t.spawns(p) {
+		if inGroup(pid) || p.env["MASTER_PORT"] != "" && t.torch(p) && !t.spawns(p) {
 			found = append(found, p)
 		}
 	}

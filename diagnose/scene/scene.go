@@ -144,6 +144,8 @@ type Proc struct {
 	// Net is its network namespace, 0: not readable.
 	Net uint64 `json:"net,omitempty"`
 	MPI *MPI   `json:"mpi,omitempty"` // of a process that starts ranks by MPI
+	// Spawned: a rank that a script started itself, by multiprocessing: its number and its store are not known.
+	Spawned bool `json:"spawned,omitempty"`
 	// Still is true if all its threads stood still over the span, in the same place.
 	Still bool `json:"still,omitempty"`
 }

@@ -63,7 +63,7 @@ type Rank struct {
 	Node string `json:"node,omitempty"`
 	PID  int    `json:"pid,omitempty"` // 0: its process was not seen
 	// Phase is how far it has come: before, dialing, unanswered, counting, keys, mesh, inside, collective, group; or
-	// stopped, gone.
+	// stopped, ended (a zombie), gone.
 	Phase string `json:"phase"`
 	At    string `json:"at,omitempty"` // its line of the script, from its stack
 }

@@ -20,12 +20,12 @@ type strange struct {
 
 func strangers() []strange {
 	of := func(all string) func(rune) bool { return func(r rune) bool { return strings.ContainsRune(all, r) } }
+	const copied = "it was copied from a document or a page"
 	const again = "type it again, in an editor that shows such characters"
 	return []strange{
 		{of("\r"), "a carriage return (\\r)", "a file with Windows line ends (CR LF) was read", windowsEnds},
-		{of("\u00a0\u2007\u202f\u200b\ufeff"), "a special space, at which no shell separates words", "it was copied from a document or a page",
-			again},
-		{of("\u2018\u201c\u201d"), "a typographic quote", "it was copied from a document or a page", again},
+		{of("\u00a0\u2007\u202f\u200b\ufeff"), "a special space, at which no shell separates words", copied, again},
+		{of("\u2018\u201c\u201d"), "a typographic quote", copied, again},
 		{func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' && r != 0x1b }, "a control character",
 			"it was typed or copied by mistake", again},
 	}

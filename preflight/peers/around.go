@@ -131,8 +131,8 @@ func compareReads(posts []Post) []judged {
 		f := finding.Warnf("the script reads %s, which %s does not have in its working directory %s; %s has it in %s", name,
 			finding.Some(namesOf(gone)), dir(gone[0]), finding.Some(namesOf(there)), dir(there[0])).
 			Named("same.dir").
-			Breaking("a rank that does not find it may begin elsewhere than the others, as at step 0 without a checkpoint: they "+
-				"wait in different collectives").
+			Breaking("a rank that does not find it may begin elsewhere than the others, as at step 0 without a checkpoint: "+
+				"they wait in different collectives").
 			Do("cd %s   # before launch, on %s; or give the script absolute paths", dir(there[0]),
 				finding.Some(namesOf(gone)))
 		if len(gone) < len(there) {

@@ -9,7 +9,7 @@ import (
 )
 
 // Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
-func Checks() []preflight.Check { return slices.Concat(pathChecks(), nodeChecks(), sameChecks()) }
+func Checks() []preflight.Check { return slices.Concat(pathChecks(), nodeChecks(), lineChecks(), sameChecks()) }
 
 // pathChecks judge the calls between the nodes.
 func pathChecks() []preflight.Check {
@@ -49,7 +49,7 @@ func pathChecks() []preflight.Check {
 	}}
 }
 
-// nodeChecks judge clocks, names and other addresses, and compare the command lines.
+// nodeChecks judge clocks, names, other addresses and numbers of processes.
 func nodeChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "peer.clock", Title: "the wall clocks of the nodes agree",
@@ -83,7 +83,12 @@ func nodeChecks() []preflight.Check {
 	}, {
 		ID: "same.nproc", Title: "the nodes have the same number of processes",
 		Doc: "Programs that split work by node go wrong where the ranks are unevenly spread.",
-	}, {
+	}}
+}
+
+// lineChecks compare the command lines, and what the commands find.
+func lineChecks() []preflight.Check {
+	return []preflight.Check{{
 		ID: "same.command", Title: "the nodes run the same command",
 		Doc: "Ranks that run different programs wait for each other's collectives.",
 	}, {
@@ -102,8 +107,8 @@ func nodeChecks() []preflight.Check {
 			"node mounts such a folder noexec, its ranks die.",
 	}, {
 		ID: "same.counted", Title: "a script that starts a rank for each processor or GPU finds as many on all nodes",
-		Doc: "By torch.multiprocessing, for example. Affinities differ where a scheduler, taskset or a container limits one " +
-			"node.",
+		Doc: "By torch.multiprocessing, for example. Affinities differ where a scheduler, taskset or a container limits " +
+			"one node.",
 	}, {
 		ID: "same.restarts", Title: "the nodes have the same --restarts",
 		Doc: "A node that has already executed its command cannot start it again with the others.",

@@ -69,7 +69,8 @@ var (
 	common = regexp.MustCompile(`^(master|main|head|leader|store|rdzv|rendezvous|coordinator|init|endpoint|url|etcd)$`)
 )
 
-// partsOf returns the parts of a flag's or a variable's name: node and rank of --nodeRank, NODE_RANK, trainer.node-rank.
+// partsOf returns the parts of a flag's or a variable's name: node and rank of --nodeRank and of
+// trainer.node-rank.
 func partsOf(name string) []string {
 	name = strings.ToLower(camel.ReplaceAllString(name, "$1-$2"))
 	return strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.+", r) })

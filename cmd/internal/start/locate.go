@@ -252,7 +252,8 @@ func (s *Start) self(p storeaddr.Place) (rendezvous.Member, error) {
 	m := rendezvous.Member{
 		Restarts: s.Opt.Restarts, Spares: s.Job.Spares, Patience: s.Opt.JoinTimeout, Bench: s.Opt.Bench,
 		Index: -1, Size: s.Job.Nodes.V, Min: s.Job.Min, Host: s.Node.Hostname, Addr: p.Addr,
-		Role: s.Job.Role.V, Machine: strings.TrimSpace(s.Node.BootID + " " + pidns), PID: os.Getpid(), Started: stat.Started, Since: time.Now(),
+		Role: s.Job.Role.V, Machine: strings.TrimSpace(s.Node.BootID + " " + pidns), PID: os.Getpid(),
+		Started: stat.Started, Since: time.Now(),
 	}
 	in := s.Input
 	in.World.Nodes, in.World.Addr = s.Job.Nodes.V, p.Addr

@@ -172,8 +172,8 @@ var phaseWords = map[string]string{
 	"mesh": "in init_process_group, connecting to other ranks", "inside": "in the script, after init_process_group",
 	"collective": "in a collective", "group": "in new_group",
 	"calling": "in torch.distributed.rpc", "program": "runs",
-	"stopped": "stopped",
-	"gone":    "not running", "unseen": "not seen", "": "cannot be read",
+	"stopped": "stopped", "ended": "has ended",
+	"gone": "not running", "unseen": "not seen", "": "cannot be read",
 }
 
 // rankRows lists ranks by node and phase, equal ones together.
