@@ -208,7 +208,7 @@ func TestWhatTheTextOfAProgramSays(t *testing.T) {
 		"w/gpus.py":             "mp.spawn(f, nprocs=torch.cuda.device_count())",
 	}
 	for line, want := range map[string]Program{
-		"torchrun top.py":               {Modules: []string{"/opt/code/mymodel.py", "/py/far.py"},
+		"torchrun top.py": {Modules: []string{"/opt/code/mymodel.py", "/py/far.py"},
 			Reads: []string{"ckpt/step", "w/m.pt"}},
 		"python empty.py":               {Modules: []string{"/py/far.py"}},
 		"python spawn.py":               {Spawns: true, Counts: CountsAffinity},

@@ -9,7 +9,9 @@ import (
 )
 
 // Checks returns the checks that Decide makes once all nodes have joined: without Run, since the nodes post.
-func Checks() []preflight.Check { return slices.Concat(pathChecks(), nodeChecks(), lineChecks(), sameChecks()) }
+func Checks() []preflight.Check {
+	return slices.Concat(pathChecks(), nodeChecks(), lineChecks(), sameChecks())
+}
 
 // pathChecks judge the calls between the nodes.
 func pathChecks() []preflight.Check {

@@ -3,8 +3,6 @@ package start
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -43,10 +41,6 @@ func (s *Start) threads(context.Context) error {
 // exhausted returns the error of a limit or a lack of this node that the kernel has named, or nil. The number of
 // an error says it whatever failed by it.
 func exhausted(err error) *exit.Error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.HasPrefix(e.Path, "/proc/") &&
-		errors.Is(e, fs.ErrNotExist) {
-		return exit.Errorf(exit.Unfit, "%v", err).Do("mount -t proc proc /proc   # launch reads its processes there")
-	}
 	for _, known := range []struct {
 		errno syscall.Errno
 		fix   string
