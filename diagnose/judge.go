@@ -4,26 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
 )
-
-// claim is a verdict before the deeper ones have removed those that they explain.
-type claim struct {
-	verdict.Verdict
-	cause Cause
-	// seats are the processes that the claim is about, and what is the rest of its sentence: claims with the same
-	// rest become one.
-	seats []*seat
-	what  string
-	// shared: of a lost path, a third node reaches both ends.
-	shared bool
-}
 
 // rule looks at one job for one family of causes.
 type rule func(*view) []claim
@@ -228,17 +214,6 @@ func (v *view) explains(d, c claim) bool {
 	return v.within(c, d)
 }
 
-// about makes a claim about one rank; what is the rest of the sentence.
-func about(id string, sure verdict.Sure, s *seat, what string) claim {
-	c := claimed(id, sure, "")
-	c.Do = strings.ReplaceAll(c.Do, "PID", strconv.Itoa(s.proc.PID))
-	c.seats, c.what = []*seat{s}, what
-	if s.rank >= 0 {
-		c.Ranks = []int{s.rank}
-	}
-	return c.of(c.Ranks, s.node)
-}
-
 // fold makes one claim of those that say the same of several ranks, and writes their sentences.
 func fold(all []claim) (out []claim) {
 	for _, c := range all {
@@ -272,33 +247,6 @@ func fold(all []claim) (out []claim) {
 // maxSeen bounds the evidence of a claim about many ranks.
 const maxSeen = 6
 
-// sentence begins what is said of some ranks with who they are.
-func sentence(seats []*seat, what string) string {
-	if len(seats) == 1 {
-		return seats[0].who() + " " + what
-	}
-	var ranks []int
-	var nodes []string
-	for _, s := range seats {
-		if ranks = append(ranks, s.rank); !slices.Contains(nodes, s.node.name) {
-			nodes = append(nodes, s.node.name)
-		}
-	}
-	for one, many := range plurals {
-		if rest, ok := strings.CutPrefix(what, one+" "); ok {
-			what = many + " " + rest
-			break
-		}
-	}
-	what = strings.NewReplacer("does not", "do not", "does no more", "do no more", "and works", "and work",
-		"and tries", "and try", "reads", "read", "its script,", "their scripts,").Replace(what)
-	return rankWords(ranks) + " (" + finding.Some(nodes) + ") " + what
-}
-
-// plurals are the verbs with which sentences about one rank begin.
-var plurals = map[string]string{"is": "are", "has": "have", "waits": "wait",
-	"sleeps": "sleep"}
-
 // within reports whether all that c blames is blamed by d: the same ranks, or ranks of the same nodes.
 func (v *view) within(c, d claim) bool {
 	if len(c.Ranks) == 0 && len(c.Nodes) == 0 {
@@ -318,46 +266,6 @@ func (v *view) within(c, d claim) bool {
 		}
 	}
 	return true
-}
-
-// claimed makes a claim of a cause of the table, with its remedy.
-func claimed(id string, sure verdict.Sure, says string) claim {
-	c, _ := Find(id)
-	return claim{Verdict: verdict.Verdict{Cause: id, Sure: sure, Says: says, Do: c.Do}, cause: c}
-}
-
-func (c claim) of(ranks []int, nodes ...*node) claim {
-	c.Ranks = slices.Compact(slices.Sorted(slices.Values(ranks)))
-	for _, n := range nodes {
-		if n != nil && !slices.Contains(c.Nodes, n.name) {
-			c.Nodes = append(c.Nodes, n.name)
-		}
-	}
-	slices.Sort(c.Nodes)
-	return c
-}
-
-func (c claim) see(where, text string) claim {
-	c.Seen = append(c.Seen, finding.Seen{Where: where, What: text})
-	return c
-}
-
-// at adds where the script of a rank is, if its stack is known.
-func (c claim) at(s *seat) claim {
-	if m := mainStack(s.proc); m != nil {
-		return c.see("py-spy", seatName(s)+" at "+line(m))
-	}
-	return c
-}
-
-func (c claim) do(text string) claim {
-	c.Do = text
-	return c
-}
-
-func (c claim) since(t time.Time) claim {
-	c.Since = t
-	return c
 }
 
 // needs lists what to gather where the evidence does not decide.
