@@ -39,11 +39,13 @@ func (f Fault) On(node string) string {
 
 // hop is where the kernel sends a packet.
 type hop struct {
-	src     netip.Addr
-	gateway netip.Addr // zero: the neighbour itself
-	iface   string
-	table   int // of the route
-	local   bool
+	src      netip.Addr
+	gateway  netip.Addr // zero: the neighbour itself
+	iface    string
+	index    int // of the interface
+	table    int // of the route
+	local    bool
+	redirect bool // by an ICMP redirect
 }
 
 // nextHop returns where the kernel sends the packets of a TCP connection of this user. As connect(2) does, it chooses
@@ -110,7 +112,7 @@ func readHop(b []byte) (h hop, err error) {
 		return h, errors.New("the kernel's answer about a route is too short")
 	}
 	msg := nl.DeserializeRtMsg(b)
-	h.table, h.local = int(msg.Table), msg.Type == unix.RTN_LOCAL
+	h.table, h.local, h.redirect = int(msg.Table), msg.Type == unix.RTN_LOCAL, msg.Flags&redirectedRoute != 0
 	attributes, err := nl.ParseRouteAttr(b[unix.SizeofRtMsg:])
 	if err != nil {
 		return h, err
@@ -131,7 +133,8 @@ func readHop(b []byte) (h hop, err error) {
 			}
 		case unix.RTA_OIF:
 			if len(a.Value) == 4 {
-				if i, err := net.InterfaceByIndex(int(binary.NativeEndian.Uint32(a.Value))); err == nil {
+				h.index = int(binary.NativeEndian.Uint32(a.Value))
+				if i, err := net.InterfaceByIndex(h.index); err == nil {
 					h.iface = i.Name
 				}
 			}
