@@ -137,6 +137,8 @@ const maxPacket = 65535
 type queue struct {
 	kind    string
 	dropped uint32
+	backlog uint32 // bytes that wait
+	sent    uint64 // bytes
 }
 
 // queuesOf returns those of an interface by their parents and handles; nil where this user may not ask.
@@ -160,13 +162,75 @@ func queuesOf(iface int) map[[2]uint32]queue {
 
 // readQueue reads the attributes of a queueing discipline (linux/gen_stats.h).
 func readQueue(b []byte) (q queue) {
-	const stats = 3 // TCA_STATS_QUEUE: length, backlog, drops, requeues, overlimits
+	const basic, stats = 1, 3 // TCA_STATS_BASIC: bytes, packets; TCA_STATS_QUEUE: length, backlog, drops, ...
 	all := nested(b)
 	q.kind = strings.TrimRight(string(all[nl.TCA_KIND]), "\x00")
-	if s := nested(all[nl.TCA_STATS2])[stats]; len(s) >= 12 {
-		q.dropped = binary.NativeEndian.Uint32(s[8:])
+	both := nested(all[nl.TCA_STATS2])
+	if s := both[stats]; len(s) >= 12 {
+		q.backlog, q.dropped = binary.NativeEndian.Uint32(s[4:]), binary.NativeEndian.Uint32(s[8:])
+	}
+	if s := both[basic]; len(s) >= 8 {
+		q.sent = binary.NativeEndian.Uint64(s)
 	}
 	return q
+}
+
+// waiting returns how many bytes wait in the queues of an interface.
+func waiting(all map[[2]uint32]queue) (n uint32) {
+	for _, q := range all {
+		n = max(n, q.backlog)
+	}
+	return n
+}
+
+const (
+	// heldPause is between two looks at a queue, and heldLong how long what waits in one takes to leave that holds packets
+	// back: one that is full for a moment on a fast link is empty after some milliseconds.
+	heldPause, heldLong = 500 * time.Millisecond, 400 * time.Millisecond
+)
+
+// Held returns that this node's own queue for output to an address holds packets back: what waits in it takes long to
+// leave. It sends nothing. The zero Fault: it does not, or this user may not ask.
+func Held(from netip.Addr, to netip.Addr) Fault {
+	h, err := nextHop(from.Unmap(), netip.AddrPortFrom(to.Unmap(), 0))
+	if err != nil || h.local || h.iface == "" {
+		return Fault{}
+	}
+	before := queuesOf(h.index)
+	if waiting(before) == 0 {
+		return Fault{}
+	}
+	began := time.Now()
+	time.Sleep(heldPause)
+	return heldBack(h.iface, before, queuesOf(h.index), time.Since(began))
+}
+
+// heldBack judges two looks at the queues of an interface. What fq holds back is TCP's own pacing.
+func heldBack(iface string, before, after map[[2]uint32]queue, span time.Duration) Fault {
+	for _, q := range after {
+		if q.kind == "fq" {
+			return Fault{}
+		}
+	}
+	for at, q := range after {
+		was, known := before[at]
+		if !known || at[0] != netlink.HANDLE_ROOT || was.backlog == 0 || q.backlog == 0 {
+			continue
+		}
+		rate := float64(q.sent-was.sent) / span.Seconds()
+		if float64(min(q.backlog, was.backlog)) < rate*heldLong.Seconds() {
+			continue
+		}
+		leave := fmt.Sprintf("%.0f kB leave in a second", rate/1000)
+		if rate == 0 {
+			leave = fmt.Sprintf("nothing left in %.1f s", span.Seconds())
+		}
+		return Fault{fmt.Sprintf("this node's own queue for output on %s (%s) holds packets back: %d bytes wait in it, "+
+			"and %s", iface, q.kind, q.backlog, leave),
+			fmt.Sprintf("tc -s qdisc show dev %s; tc -s class show dev %[1]s\nif it is not meant: tc qdisc del dev %[1]s root",
+				iface)}
+	}
+	return Fault{}
 }
 
 // droppedBy returns the kind of the queueing discipline that has dropped at least n packets between two looks, rather

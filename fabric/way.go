@@ -17,12 +17,13 @@ import (
 )
 
 // Near asks the network which other machines have an address, by ARP from this node's address in the same network, and
-// returns their hardware addresses. That takes half a second. asked is false where the address is in no network of this
-// node's, and where this user may not ask.
+// returns their hardware addresses. That takes half a second. asked is false where the address is in no network of
+// this node's, where this user may not ask, and where silence says nothing: in a tunnel, of a neighbour whose entry is
+// fixed, and where a question waits in this node's own queue.
 func Near(from, to netip.Addr) (who []string, asked bool) {
 	from, to = from.Unmap(), to.Unmap()
 	i, ok := interfaceIn(from, to)
-	if !ok {
+	if !ok || isTunnel(i.Name) || isFixed(i.Index, to) {
 		return nil, false
 	}
 	err := askARP(to, i.Name, func(one net.HardwareAddr) bool {
@@ -31,7 +32,27 @@ func Near(from, to netip.Addr) (who []string, asked bool) {
 		}
 		return true
 	})
-	return who, err == nil
+	return who, err == nil && (len(who) > 0 || waiting(queuesOf(i.Index)) == 0)
+}
+
+// isTunnel reports whether an interface carries packets inside of others, where machines need not answer ARP.
+func isTunnel(name string) bool {
+	l, err := netlink.LinkByName(name)
+	if err != nil {
+		return false
+	}
+	kinds := []string{"vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ip6erspan", "ipip", "sit",
+		"ip6tnl", "wireguard", "tun", "vti", "vti6", "xfrm", "bareudp", "macsec"}
+	return slices.Contains(kinds, l.Type()) || l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_POINTOPOINT) != 0
+}
+
+// isFixed reports whether a program has entered the hardware address of a neighbour: the kernel asks for none.
+func isFixed(iface int, to netip.Addr) bool {
+	all, _ := netlink.NeighList(iface, familyOf(to))
+	return slices.ContainsFunc(all, func(n netlink.Neigh) bool {
+		a, ok := netip.AddrFromSlice(n.IP)
+		return ok && a.Unmap() == to && n.State&(unix.NUD_PERMANENT|unix.NUD_NOARP) != 0
+	})
 }
 
 // Gone is which packets of a call do not get through.
