@@ -222,3 +222,22 @@ func prefix(n *net.IPNet) (netip.Prefix, bool) {
 	ones, _ := n.Mask.Size()
 	return netip.PrefixFrom(addr.Unmap(), ones), true
 }
+
+// leastMTU is the least MTU with which an interface has IPv6 (RFC 8200), bytes.
+const leastMTU = 1280
+
+// TooSmall returns that an interface of this node has no IPv6, as an address of that family needs it: its MTU is below
+// what IPv6 takes, and the kernel has removed it with all its addresses. "": no interface is such a one.
+func TooSmall(own netip.Addr) string {
+	if !own.Is6() || own.Is4In6() {
+		return ""
+	}
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		if i.Flags&net.FlagUp != 0 && i.Flags&net.FlagLoopback == 0 && i.MTU > 0 && i.MTU < leastMTU {
+			return fmt.Sprintf("%s has an MTU of %d, and IPv6 needs %d: the kernel has taken IPv6 and its addresses off it "+
+				"(ip link set %[1]s mtu %[3]d, or more)", i.Name, i.MTU, leastMTU)
+		}
+	}
+	return ""
+}

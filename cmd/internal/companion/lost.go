@@ -72,7 +72,7 @@ func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
 	}
 	seen := at
 	if now.is != notCalled {
-		seen += "; " + string(now.is)
+		seen += "; " + now.String()
 	}
 	p.doctor.forget(n)
 	f := finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost")
@@ -119,6 +119,8 @@ func (p *companion) adrift() string {
 	own := p.world.Self.Addr
 	i, there := interfaceOf(own)
 	switch {
+	case !there && fabric.TooSmall(own) != "":
+		return fmt.Sprintf("this node's address %s is gone: %s", own, fabric.TooSmall(own))
 	case !there:
 		return fmt.Sprintf("this node's address %s is gone (a new one by DHCP?)", own)
 	case i.Flags&net.FlagRunning == 0:

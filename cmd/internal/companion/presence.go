@@ -34,10 +34,24 @@ const (
 	isLossy  presence = "loses packets"
 )
 
+// isShut says what isStopped may be where no connection opens: a full queue looks like a filter of that port, or of
+// that process.
+const isShut = "its machine answers, and no connection to launch opens there: stopped or frozen, or a filter there " +
+	"drops what is for it (nft; of its control group: IPAddressDeny)"
+
 // sight is a presence, and what shows it where that is a path.
 type sight struct {
 	is   presence
 	path string // isLossy and isSlow
+	shut bool   // isStopped: no connection opened
+	some bool   // isLossy: some new connections never open, and the others at once
+}
+
+func (s sight) String() string {
+	if s.is == isStopped && s.shut {
+		return isShut
+	}
+	return string(s.is)
 }
 
 // goesOn reports whether a node that was lost takes part in the job.
@@ -124,9 +138,9 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 		moved.Segments = 0
 	}
 	m.alive = m.alive || was.halted() && (moved.Flows() || !heard && fabric.Neighbour(n.Addr) == fabric.Here)
-	s := sight{is: weigh(now, heard, m, moved)}
+	s := sight{is: weigh(now, heard, m, moved), shut: now == isAbsent && m.flows.Never == m.flows.Tried}
 	if s.badPath() {
-		s.path = shows(s.is, m.flows, moved, time.Since(began))
+		s.path, s.some = shows(s.is, m.flows, moved, time.Since(began)), byPort(m.flows)
 	}
 	return s
 }
@@ -188,6 +202,10 @@ func weigh(now presence, heard bool, m further, e scene.Exchanged) presence {
 
 // shows says what shows that a path is slow or loses packets.
 func shows(is presence, f sidechannel.Flows, e scene.Exchanged, span time.Duration) string {
+	if is == isLossy && byPort(f) {
+		return fmt.Sprintf("%d of %d new connections had no answer, however often they asked, and the rest opened at once: "+
+			"their ports decide, as with a dead member of a LAG (bond) or of equal routes (ECMP)", f.Never, f.Tried)
+	}
 	if is == isLossy {
 		return fmt.Sprintf("%d of %d new connections had no answer to their first packet", f.Late, f.Tried)
 	}
@@ -196,6 +214,11 @@ func shows(is presence, f sidechannel.Flows, e scene.Exchanged, span time.Durati
 		text += fmt.Sprintf("; what this node sends arrives at %s/s", finding.Size(uint64(float64(e.Acked)/span.Seconds())))
 	}
 	return text
+}
+
+// byPort reports whether several of new connections never open, and the others at once: packets are not lost by chance.
+func byPort(f sidechannel.Flows) bool {
+	return f.Never > 2 && f.Never == f.Late && f.Never < f.Tried && f.Refused == 0
 }
 
 // knock opens connections to a node at once.
@@ -256,6 +279,10 @@ func compared(node string, sound, bad []string) string {
 	return ""
 }
 
+// membersFix shows the members of a link.
+const membersFix = "cat /proc/net/bonding/*; ip -s link   # on both nodes, and the same LAG at the switches\n" +
+	"take the member out that is dead"
+
 func isOrAre(names []string) string {
 	if len(names) == 1 {
 		return "is"
@@ -272,11 +299,14 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, lo
 		return finding.Warnf("node rank %d, %s, answers again (seen at %s), %s after it was lost: it or the network stopped "+
 			"for a while, and goes on", n.Rank, n.Name, at, lost.Round(time.Second)).Named("node.lost")
 	default:
-		return finding.Warnf("%s (seen at %s), and %s", text, at, now.is).Named("node.lost")
+		return finding.Warnf("%s (seen at %s), and %s", text, at, now).Named("node.lost")
 	}
 	f := finding.Warnf("the network path between this node and node rank %d, %s, %s (seen at %s): %s", n.Rank, n.Name,
 		now.is, at, now.path+p.compare(n)).Named("job.path").
 		Breaking("what ranks exchange over it is slow by far, or ends by their own timeout")
+	if now.some {
+		return f.Do(membersFix)
+	}
 	if now.is == isLossy {
 		return f.Do("ip -s link; ethtool -S IFACE   # on both nodes: errors and drops, a duplex of half\n" +
 			"then change the cable or the port of the switch")
@@ -320,7 +350,7 @@ func (p *companion) untilBack(n rendezvous.Partner, now sight) (sight, string) {
 			return now, time.Now().Format("15:04:05")
 		case p.spec.FailFast && (now.is != isStopped || waited > haltGrace):
 			p.tell(finding.Warnf("node rank %d, %s, has not gone on for %s: %s", n.Rank, n.Name, waited.Round(time.Second),
-				now.is).Named("node.lost"))
+				now).Named("node.lost"))
 			return now, ""
 		case now.is == hasEnded:
 			return now, ""
