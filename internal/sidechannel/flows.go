@@ -74,13 +74,30 @@ func OpenFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (Flow
 
 // TryFlows opens n connections to a port at once, and holds them until all are open or the time is over.
 func TryFlows(ctx context.Context, to netip.AddrPort, opt Options, n int, budget time.Duration) Flows {
-	f, _, _ := tryFlows(ctx, to, opt, n, budget)
+	f, _, _ := tryFlows(ctx, to, opt, mixed(to, opt, n), budget)
 	return f
+}
+
+// mixed returns n connections to open, from even ports and odd ones: connect(2) chooses even ones first, and bind(2)
+// odd ones. A path of several members divides connections by their ports.
+func mixed(to netip.AddrPort, opt Options, n int) []attempt {
+	all, own := make([]attempt, n), opt.From
+	if !own.IsValid() {
+		if own = netip.IPv4Unspecified(); to.Addr().Unmap().Is6() {
+			own = netip.IPv6Unspecified()
+		}
+	}
+	for i := range all {
+		if i%2 == 1 {
+			all[i].own = netip.AddrPortFrom(own, 0)
+		}
+	}
+	return all
 }
 
 // openFlows also returns the ends of this node from which a connection opened at once, at the first try.
 func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Flows, good []netip.AddrPort, ends Ends) {
-	f, good, bad := tryFlows(ctx, to, opt, n, knockBudget)
+	f, good, bad := tryFlows(ctx, to, opt, make([]attempt, n), knockBudget)
 	if f.Never == 0 {
 		return f, good, ends
 	}
@@ -93,9 +110,8 @@ func openFlows(ctx context.Context, to netip.AddrPort, opt Options, n int) (f Fl
 }
 
 // tryFlows also returns the ends of this node from which a connection opened at once, and those from which none opened.
-func tryFlows(ctx context.Context, to netip.AddrPort, opt Options, n int, budget time.Duration) (f Flows, good,
+func tryFlows(ctx context.Context, to netip.AddrPort, opt Options, all []attempt, budget time.Duration) (f Flows, good,
 	bad []netip.AddrPort) {
-	all := make([]attempt, n)
 	burst(ctx, to, opt, all, budget)
 	for _, one := range all {
 		switch {
