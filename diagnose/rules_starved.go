@@ -12,7 +12,7 @@ import (
 func (v *view) starved() (out []claim) {
 	for _, n := range v.hosts {
 		g := n.scene.Group
-		if g.Held == 0 || g.Held*2 < g.Time || g.Used*2 > g.Time {
+		if !g.Starved() {
 			continue
 		}
 		share := "less than 1"

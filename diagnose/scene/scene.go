@@ -37,6 +37,7 @@ type Scene struct {
 	Stores  []Store  `json:"stores,omitempty"`  // each address that the job's processes name, asked once
 	Paths   []Path   `json:"paths,omitempty"`   // to other nodes to which a connection is stuck, as a companion finds
 	Ways    []Way    `json:"ways,omitempty"`    // to other nodes, where this node's own kernel shows something of them
+	Crawls  []Crawl  `json:"crawls,omitempty"`  // connections that carry little by far, one for each other node
 	Past    []Past   `json:"past,omitempty"`    // of ranks, from a companion
 	RAS     []RAS    `json:"ras,omitempty"`     // NCCL's RAS services of this node's ranks, each asked twice
 	// Ended are other nodes of the job whose launch has left.
@@ -70,6 +71,9 @@ type Group struct {
 	Used time.Duration `json:"used"` // processor time
 	Held time.Duration `json:"held"` // how long a quota held its threads, summed over the processors
 }
+
+// Starved reports whether a quota held the group for most of the time, and it had little of a processor.
+func (g Group) Starved() bool { return g.Held > 0 && g.Held*2 >= g.Time && g.Used*2 <= g.Time }
 
 // Ended is a node whose launch has left: with the command, or with the machine.
 type Ended struct {
@@ -268,7 +272,19 @@ type Path struct {
 	// whether several of them opened when that was sent again: short packets get lost, too.
 	Knocks int  `json:"knocks,omitempty"`
 	Late   int  `json:"late,omitempty"`
+	Never  int  `json:"never,omitempty"` // of these, how many did not open
 	Loses  bool `json:"loses,omitempty"`
+}
+
+// Crawl is what a connection of the job's to another node carries where data waits all the time, and the other end
+// takes more.
+type Crawl struct {
+	From   netip.Addr    `json:"from"`
+	To     netip.Addr    `json:"to"`
+	Span   time.Duration `json:"span"`             // of the look, nanoseconds
+	Rate   float64       `json:"rate"`             // bytes that arrived there in a second
+	Before float64       `json:"before,omitempty"` // the highest rate that this connection had before
+	Again  float64       `json:"again,omitempty"`  // of the bytes sent, the share that was sent again
 }
 
 // Way is what a node's own kernel shows of the way to another node, and of the way back.
@@ -278,6 +294,13 @@ type Way struct {
 	Fix   string     `json:"fix,omitempty"`   // commands that show or repair that
 	Asked bool       `json:"asked,omitempty"` // ARP was asked for the address
 	ARP   []string   `json:"arp,omitempty"`   // the hardware addresses that answered, one for each machine
+	// Heard: packets of open connections arrived from there during the look; Moved: the other end acknowledged data.
+	Heard bool `json:"heard,omitempty"`
+	Moved bool `json:"moved,omitempty"`
+	// Trail is where packets end on the way, as a router there says, and TrailFix what shows it.
+	Trail    string `json:"trail,omitempty"`
+	TrailFix string `json:"trailFix,omitempty"`
+	Refused  bool   `json:"refused,omitempty"` // that router says that it has no way there
 }
 
 // Info is what the kernel's tcp_info says of a socket.
@@ -286,6 +309,9 @@ type Info struct {
 	Acked       uint64        `json:"acked"` // bytes
 	Received    uint64        `json:"received"`
 	Segments    uint32        `json:"-"`           // that have arrived, those that had arrived before included
+	Again       uint64        `json:"-"`           // bytes that were sent again
+	Unsent      uint32        `json:"-"`           // bytes that wait until the path takes them
+	Full        time.Duration `json:"-"`           // how long the other end took no more
 	Retransmits uint8         `json:"retransmits"` // of what is sent now, without an answer
 	Backoff     uint8         `json:"backoff"`
 	Retrans     uint32        `json:"retrans"` // in all

@@ -36,7 +36,7 @@ var families = map[string]string{
 	"peer.slow": "slow", "peer.clock": "clock", "same.": "line", "same.torch": "version", "same.nccl": "version",
 	"same.python": "version", "same.launch": "version", "job.": "line", "start.late": "gone", "node.lost": "gone reach",
 	"node.failed": "died", "node.rank": "died", "node.memory": "limit", "node.link": "slow",
-	"node.stalled": "gone",
+	"node.stalled": "gone", "node.starved": "limit",
 	// causes of the doctor, in a job.hangs
 	"rank.stopped": "gone", "agent.stopped": "gone", "rank.gone": "gone died", "rank.left": "gone died",
 	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.storage": "storage",

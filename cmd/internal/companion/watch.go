@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"launch/diagnose/scene"
 	"launch/fabric"
 	"launch/internal/finding"
 	"launch/rendezvous"
@@ -18,6 +19,8 @@ const (
 	watchEvery = 2 * time.Second
 	// stallLimit is a pause after which the other nodes count this one as lost: a lease, and a look before it.
 	stallLimit = rendezvous.LeaseTTL + watchEvery
+	// starvedSpan is how long a quota has to hold the command for most of the time.
+	starvedSpan = 10 * time.Second
 )
 
 // watcher reports what happens to this node's processes without a word of theirs.
@@ -30,6 +33,7 @@ type watcher struct {
 	links *links
 	lived []int         // likewise at the last look, where kills are foreign
 	last  time.Duration // of the clock
+	quota quota
 	disks func() []fabric.Disk
 	full  func() []fullDisk // when the run began
 }
@@ -57,6 +61,7 @@ func (w *watcher) watch(ctx context.Context) {
 		case <-tick.C:
 			w.stalled()
 			w.memory()
+			w.starved()
 			for _, f := range w.links.look(time.Now()) {
 				w.p.say(f, "")
 			}
@@ -96,6 +101,50 @@ func (w *watcher) memory() {
 		w.p.say(f.Named("node.memory").Do("dmesg -T | grep -i 'killed process'"), "")
 	}
 	w.known = kills
+}
+
+// quota is what the command's control group has had of the processors, at the last looks.
+type quota struct {
+	seen []had // of which the first is starvedSpan old
+	said bool
+}
+
+// had is what the group has had until a moment.
+type had struct {
+	at         time.Time
+	used, held time.Duration
+}
+
+// saw takes one more moment, and returns what the group had in a time in which a quota held it; false: it did not, or
+// that is known.
+func (q *quota) saw(now had) (g scene.Group, starts bool) {
+	if n := len(q.seen); n > 0 && (now.used < q.seen[n-1].used || now.held < q.seen[n-1].held) {
+		q.seen = nil // another group
+	}
+	q.seen = append(q.seen, now)
+	for len(q.seen) > 2 && now.at.Sub(q.seen[1].at) >= starvedSpan {
+		q.seen = q.seen[1:]
+	}
+	was := q.seen[0]
+	if g.Time = now.at.Sub(was.at); g.Time < starvedSpan {
+		return g, false
+	}
+	g.Used, g.Held = now.used-was.used, now.held-was.held
+	starts = g.Starved() && !q.said
+	q.said = g.Starved()
+	return g, starts
+}
+
+// starved reports that a quota holds the command for most of the time.
+func (w *watcher) starved() {
+	now := had{at: time.Now()}
+	now.used, now.held = fabric.Processor(w.p.doctor.command())
+	if g, starts := w.quota.saw(now); starts {
+		w.p.say(finding.Warnf("the quota of its control group holds the command of this node for most of the time: it had "+
+			"%.2f of a processor in the last %.0f s", g.Used.Seconds()/g.Time.Seconds(), g.Time.Seconds()).
+			Named("node.starved").Breaking("its ranks go on slowly, and all others wait for them").
+			Do("raise the quota (resources.limits.cpu, docker --cpus, CPUQuota=)"), "")
+	}
 }
 
 // sinceBoot returns the time since boot, with that in which the machine was suspended (clock_gettime(2)).

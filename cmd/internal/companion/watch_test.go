@@ -79,3 +79,32 @@ func TestALostStoreIsNamedByItsAddress(t *testing.T) {
 		}
 	}
 }
+
+// TestAQuotaThatHoldsTheCommand: most of the time, for a while, and once. One that uses all of its quota is not held.
+func TestAQuotaThatHoldsTheCommand(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		used, held time.Duration // in a second
+		want       int
+	}{
+		{"1 % of a processor", 10 * time.Millisecond, 990 * time.Millisecond, 1},
+		{"four processors, all used", 4 * time.Second, 3 * time.Second, 0},
+		{"held at times", 400 * time.Millisecond, 300 * time.Millisecond, 0},
+		{"no quota", 10 * time.Millisecond, 0, 0},
+	} {
+		var q quota
+		said := 0
+		for i := range 20 {
+			n := time.Duration(i)
+			if _, ok := q.saw(had{time.Unix(int64(i), 0), n * tt.used, n * tt.held}); ok {
+				said++
+			}
+			if i < 10 && said > 0 {
+				t.Errorf("%s: after %d s", tt.name, i)
+			}
+		}
+		if said != tt.want {
+			t.Errorf("%s: said %d times, not %d", tt.name, said, tt.want)
+		}
+	}
+}
