@@ -57,6 +57,9 @@ func latest(a, b *scene.Scene) *scene.Scene {
 	if s.Paths == nil && s.Ways == nil {
 		s.Paths, s.Ways, s.Sockets = b.Paths, b.Ways, remembered(s.Sockets, b.Sockets)
 	}
+	if s.Crawls == nil {
+		s.Crawls = b.Crawls
+	}
 	if s.Past == nil {
 		s.Past = b.Past
 	}

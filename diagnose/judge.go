@@ -18,12 +18,9 @@ type rule func(*view) []claim
 var rules = []rule{
 	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).unlike,
 	(*view).larger, (*view).renumbered, (*view).barred, (*view).twins, (*view).lines, (*view).storeHolders,
-	(*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard,
-	(*view).starved, (*view).processes, (*view).daemons, (*view).endedNodes, (*view).worlds, (*view).unlike,
-	(*view).larger, (*view).renumbered, (*view).barred, (*view).twins, (*view).lines, (*view).storeHolders,
-	(*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).paths, (*view).unheard,
-	(*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).arguments, (*view).crossed,
-	(*view).calls, (*view).undone, (*view).nccl,
+	(*view).storeReach, (*view).addresses, (*view).endedAgents, (*view).missingNodes, (*view).crawls, (*view).paths,
+	(*view).unheard, (*view).dials, (*view).failedInits, (*view).groups, (*view).mismatch, (*view).arguments,
+	(*view).crossed, (*view).calls, (*view).undone, (*view).nccl,
 	(*view).closed, (*view).goneRanks, (*view).apart, (*view).absentRanks, (*view).thinMesh, (*view).exits,
 	(*view).idle,
 }

@@ -37,16 +37,19 @@ func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (s
 	local, remote := k.Local.Addr().Unmap(), k.Remote.Addr().Unmap()
 	sameNet := k.Net == 0 || n.scene.Net == 0 || k.Net == n.scene.Net
 	switch {
-	case sameNet && len(n.scene.Addrs) > 0 && !slices.Contains(n.scene.Addrs, local):
+	case sameNet && (len(n.scene.Addrs) > 0 || t.Here == "EADDRNOTAVAIL") && !slices.Contains(n.scene.Addrs, local):
 		return fmt.Sprintf("%s's address %s is gone, and its connection to %s needs it", n.name, local, where),
-			fmt.Sprintf("ip addr; journalctl | grep -i dhcp   # on %s: was another address given?", n.name), verdict.Certain
+			fmt.Sprintf("ip addr; journalctl | grep -i dhcp   # on %s: was another address given? an MTU below 1280 takes "+
+				"IPv6 off an interface", n.name), verdict.Certain
 	case t.Here != "":
 		says, do = refusedHere(t.Here, n, remote, k.Remote.Port())
 		return says, do, verdict.Certain
 	case k.Info.Unacked == 0 && k.SendQ > 0:
 		return fmt.Sprintf("packets from %s to %s do not leave %s: %d bytes wait, and nothing was sent: a filter or a limit "+
 				"on its output", n.name, where, n.name, k.SendQ),
-			fmt.Sprintf("nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc; ip route get %s   # on %s", remote, n.name),
+			fmt.Sprintf("nft list ruleset; iptables -L OUTPUT -v; tc -s qdisc; ip route get %s   # on %s\n"+
+				"systemctl show -p IPAddressDeny UNIT; bpftool cgroup tree   # there: a filter of the control group", remote,
+				n.name),
 			verdict.Certain
 	}
 	return "", "", ""

@@ -31,6 +31,14 @@ func wrong(n *node, to netip.Addr) *scene.Way {
 	return nil
 }
 
+// wayTo returns what a node shows of the way to an address.
+func wayTo(n *node, to netip.Addr) (w scene.Way) {
+	if i := slices.IndexFunc(n.scene.Ways, func(w scene.Way) bool { return w.To == to }); i >= 0 {
+		w = n.scene.Ways[i]
+	}
+	return w
+}
+
 // showsItself returns the claim about the end of a path that shows itself what is wrong with it.
 func (p pair) showsItself() (claim, bool) {
 	for _, end := range []struct {
@@ -133,16 +141,24 @@ const soundEnds = " reaches both, so their cables and hosts are sound"
 
 // lost says why a path is lost, as far as the nodes show it, and what to look at. What is not excluded remains.
 func (p pair) lost() (says, do string) {
-	var way scene.Way
-	if i := slices.IndexFunc(p.near.scene.Ways, func(w scene.Way) bool { return w.To == p.remote }); i >= 0 {
-		way = p.near.scene.Ways[i]
-	}
+	way := wayTo(p.near, p.remote)
 	filters := "nft list ruleset; iptables -S; ip xfrm policy; ip rule"
 	switch deaf, heard := p.deaf(); {
 	case p.third == "" && len(way.ARP) > 1:
 		return fmt.Sprintf(": %d hardware addresses answer for %s by ARP (%s); if one is not %s's, another machine has "+
 				"taken that address", len(way.ARP), p.remote, finding.Some(way.ARP), p.where),
 			fmt.Sprintf("ip link   # on %s: are these its own? else find the machine that has the other one", p.where)
+	case way.Refused, p.third == "" && way.Trail != "":
+		text := ""
+		if way.Heard {
+			text = fmt.Sprintf("; packets from %s still arrive, so it is only that way", p.where)
+		}
+		return ": " + way.Trail + text, way.TrailFix
+	case p.third == "" && way.Heard && deaf == nil:
+		return fmt.Sprintf("; packets from %s still arrive at %s, so no cable: a route, a table of addresses, a filter "+
+				"or a dead member of a LAG on the way to %s, or there", p.where, p.near.name, p.where),
+			fmt.Sprintf("ip -s link; ip link; ip neigh; nft list ruleset   # on %s: do packets from %s arrive, and for which "+
+				"hardware address?\nip neigh show %s; bridge fdb   # on %s", p.where, p.local, p.remote, p.near.name)
 	case p.third == "" && way.Asked && len(way.ARP) == 0:
 		return fmt.Sprintf(", and no machine answers for %s by ARP: a cable, a port of the switch, or the host", p.remote),
 			"look at the cable, the port of the switch and the host; or end the job and start without that node"

@@ -216,7 +216,7 @@ func (v *view) paths() (out []claim) {
 		}
 		for _, k := range n.scene.Sockets {
 			remote := k.Remote.Addr().Unmap()
-			if !k.Stuck() || done[n.name+remote.String()] {
+			if !k.Stuck() || done[n.name+remote.String()] || v.crawlsTo(n, k) {
 				continue
 			}
 			done[n.name+remote.String()] = true

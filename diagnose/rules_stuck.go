@@ -39,6 +39,9 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 		t.Outcome == scene.Answered && !t.Long {
 		return c.see("tcp_info", seen).since(since)
 	}
+	if says := v.someFlows(n, other, k, where); says != "" {
+		return claims("path.stale", verdict.Certain, says).do(membersFix)
+	}
 	if t.Loses {
 		return claims("path.loss", verdict.Certain, fmt.Sprintf("packets from %s to %s are lost, again and again: %d of %d "+
 			"new connections had no answer to their first one", n.name, where, t.Late, cmp.Or(t.Knocks, scene.Knocks)))
@@ -70,11 +73,30 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	default:
 		return claims("path.mtu", verdict.Certain, long)
 	}
-	if k.Info.Received > 0 && k.Info.LastRecv < lately {
-		return claims("path.loss", verdict.Likely, fmt.Sprintf("data from %s still arrives at %s, and what %s sends gets no "+
-			"answer in time: the path is slow or full, or loses packets", where, n.name, n.name))
-	}
 	return v.lost(n, other, where, k, tried).see("tcp_info", seen).since(since)
+}
+
+// membersFix shows the members of a link.
+const membersFix = "cat /proc/net/bonding/*; ip -s link   # on both nodes, and the same LAG at the switches\n" +
+	"take the member out that is dead"
+
+// someFlows says that of several new connections from one of two nodes to the other, each from another port, some open
+// at once, and the others never: their ports decide. "": it is not so.
+func (v *view) someFlows(n, other *node, k scene.Socket, where string) string {
+	paths := slices.Clone(n.scene.Paths)
+	if other != nil && other.scene != nil {
+		paths = append(paths, other.scene.Paths...)
+	}
+	ends := []netip.Addr{k.Local.Addr().Unmap(), k.Remote.Addr().Unmap()}
+	i := slices.IndexFunc(paths, func(p scene.Path) bool {
+		return slices.Contains(ends, p.To) && p.Never > 1 && p.Never == p.Late && p.Never < p.Knocks-1
+	})
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprintf("some of the connections between %s and %s are lost, and others live: %d of %d new ones got no "+
+		"answer, however often they asked, and the rest opened at once: a dead member of a LAG (bond) or of several equal "+
+		"routes (ECMP) on the way, or a limit on connections", n.name, where, paths[i].Never, paths[i].Knocks)
 }
 
 // lately is how old the last data of a path may be that is not lost: the retransmissions of one that is take as long.
@@ -87,10 +109,14 @@ func (v *view) lost(n, other *node, where string, k scene.Socket, tried bool) cl
 		where = fmt.Sprintf("%s (%s)", where, remote)
 	}
 	p := pair{near: n, far: other, where: where, local: k.Local.Addr().Unmap(), remote: remote}
-	p.third = v.thirdOf(p)
 	if c, ok := p.showsItself(); ok {
 		return c
 	}
+	if way := wayTo(n, remote); k.Info.Received > 0 && k.Info.LastRecv < lately || way.Heard && way.Moved {
+		return claimed("path.loss", verdict.Likely, fmt.Sprintf("data from %s still arrives at %s, and what %s sends gets "+
+			"no answer in time: the path is slow or full, or loses packets", where, n.name, n.name)).of(nil, n, other)
+	}
+	p.third = v.thirdOf(p)
 	why, do := p.lost()
 	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s%s", n.name, where,
 		ago(k.Info.LastRecv), why))

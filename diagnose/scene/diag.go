@@ -228,6 +228,7 @@ func parseInfo(b []byte, state string) *Info {
 	}
 	i := &Info{Retransmits: b[2], Backoff: b[4], Unacked: u32(24), Retrans: u32(100), Acked: u64(120),
 		Received: u64(128), Segments: u32(140), Sent: u64(200),
+		Unsent: u32(144), Full: time.Duration(u64(176)) * time.Microsecond, Again: u64(208),
 		Window: u32(228)} // from Linux 5.4 on
 	if state != stateSynSent {
 		i.LastSent = time.Duration(u32(44)) * time.Millisecond

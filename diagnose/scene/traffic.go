@@ -37,6 +37,28 @@ func TrafficWith(at []netip.Addr) Traffic {
 	return out
 }
 
+// TrafficOf returns the traffic with other machines of processes of a job.
+func TrafficOf(pids func() []int) Traffic {
+	at, out := map[uint64]Socket{}, Traffic{} // by inode
+	_ = dump("", func(k Socket) {
+		if to := k.Remote.Addr().Unmap(); k.State == "established" && k.Info != nil && k.Inode != 0 && !to.IsLoopback() &&
+			to != k.Local.Addr().Unmap() {
+			at[k.Inode] = k
+		}
+	})
+	if len(at) == 0 {
+		return out
+	}
+	for _, pid := range pids() {
+		for _, inode := range openSockets(pid) {
+			if k, found := at[inode]; found {
+				out[Link{k.Local, k.Remote}] = k
+			}
+		}
+	}
+	return out
+}
+
 // Since returns what was exchanged since an earlier moment.
 func (t Traffic) Since(before Traffic) (e Exchanged) {
 	for at, now := range t {

@@ -30,7 +30,7 @@ func (d *doctor) all(ctx context.Context) []scene.Scene {
 	}
 	others := d.consult(ctx)
 	wg.Wait()
-	if len(own.Paths)+len(own.Ways)+len(own.Past) > 0 {
+	if len(own.Paths)+len(own.Ways)+len(own.Crawls)+len(own.Past) > 0 {
 		others = append(others, own)
 	}
 	return others

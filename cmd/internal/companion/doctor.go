@@ -39,6 +39,7 @@ type doctor struct {
 	p *companion
 
 	pasts   pasts
+	flows   flows
 	looking sync.Mutex // held for as long as a look takes
 	last    scene.Scene
 	taken   time.Time
@@ -114,6 +115,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 		paths.try(d.last.Sockets)
 		d.last.Paths, d.last.Ways = paths.wait(d.last.Sockets)
 		paths.forgotten(d.last.Sockets)
+		d.last.Crawls = d.flows.crawling()
 		d.taken = time.Now()
 		d.pasts.saw(d.family(), d.taken)
 		d.last.Past = d.pasts.until(d.taken, d.last.Procs)

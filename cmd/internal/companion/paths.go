@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -45,7 +46,18 @@ type paths struct {
 }
 
 func (d *doctor) newPaths(ctx context.Context) *paths {
-	return &paths{d: d, ctx: ctx, tried: map[netip.Addr]bool{}, wrong: fabric.Wrong, judged: map[netip.Addr]bool{}}
+	policed := sync.OnceValue(fabric.Policed)
+	wrong := func(c fabric.Call) fabric.Fault {
+		f := d.flows.turned(c.From, c.To.Addr())
+		if f.Why == "" {
+			f = fabric.Wrong(c)
+		}
+		if f.Why == "" {
+			f = policed()
+		}
+		return f
+	}
+	return &paths{d: d, ctx: ctx, tried: map[netip.Addr]bool{}, wrong: wrong, judged: map[netip.Addr]bool{}}
 }
 
 // try begins the calls that sockets give reason for, each address once.
@@ -96,8 +108,13 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 		return
 	}
 	way, before := scene.Way{To: to}, fabric.ReadDrops(fabric.Live().Proc)
+	traffic := scene.TrafficWith([]netip.Addr{to})
+	var held fabric.Fault
 	var asked sync.WaitGroup
 	asked.Go(func() { way.ARP, way.Asked = fabric.Near(from, to) })
+	asked.Go(func() { held = fabric.Held(from, to) })
+	var trail fabric.Trail
+	asked.Go(func() { trail = fabric.TrailTo(ctx, to) })
 	found, known := p.d.tryPath(ctx, n, from, to)
 	call := fabric.Call{From: from, To: netip.AddrPortFrom(to, uint16(n.Peer))}
 	switch {
@@ -107,8 +124,13 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 		call.Gone = fabric.Long
 	}
 	wrong := p.wrong(call)
-	way.Wrong, way.Fix = wrong.Why, wrong.Do
 	asked.Wait()
+	end := trail.Fault()
+	way.Trail, way.TrailFix, way.Refused = end.Why, end.Do, trail.Refused.IsValid() && !trail.Arrived
+	wrong = cmp.Or(held, wrong) // what waits there is late, and a call seems to be lost
+	way.Wrong, way.Fix = wrong.Why, wrong.Do
+	moved := scene.TrafficWith([]netip.Addr{to}).Since(traffic)
+	way.Heard, way.Moved = moved.Segments > 0, moved.Acked > 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.judged[to] = true
@@ -200,7 +222,8 @@ func (d *doctor) tryPath(ctx context.Context, n rendezvous.Partner, from, to net
 	}
 	if f := <-knocked; f.Refused == 0 {
 		// One that was stopped answers all late.
-		p.Knocks, p.Late, p.Loses = f.Tried, f.Late, f.Lossy() && (f.Late < f.Tried || f.Never > 0)
+		p.Knocks, p.Late, p.Never = f.Tried, f.Late, f.Never
+		p.Loses = f.Lossy() && (f.Late < f.Tried || f.Never > 0)
 	}
 	if p.Loses {
 		p.Outcome = scene.Answered

@@ -116,6 +116,21 @@ func (d *doctor) beyond(ctx context.Context, addrs []netip.Addr) (out []scene.Sc
 	return out
 }
 
+// those returns what the nodes with some addresses see themselves, of a few of them.
+func (d *doctor) those(ctx context.Context, addrs []netip.Addr) (out []scene.Scene) {
+	ctx, cancel := context.WithTimeout(ctx, consultBudget)
+	defer cancel()
+	for _, n := range d.others(ctx) {
+		if len(out) < maxPassed && n.Peer != 0 && slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...),
+			func(a netip.Addr) bool { return slices.Contains(addrs, a) }) {
+			if s, err := d.askAt(ctx, n, n.Addr); err == nil {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
 // withOthers returns what this node sees, and what the nodes see to which connections are stuck.
 func (d *doctor) withOthers(ctx context.Context, stuck []netip.Addr) []scene.Scene {
 	var others []scene.Scene

@@ -11,6 +11,7 @@ import (
 	"launch/diagnose"
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/process"
 	"launch/rendezvous"
@@ -37,7 +38,14 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+		d.flows.saw(scene.TrafficOf(d.family), time.Now(), fabric.CourseOf)
 		stuck := d.stuck()
+		crawls := d.crawling()
+		for _, c := range crawls {
+			if !slices.Contains(stuck, c.To) {
+				stuck = append(stuck, c.To)
+			}
+		}
 		if len(stuck) == 0 {
 			said, pause, next = "", stuckPoll, time.Time{}
 			continue
@@ -47,14 +55,18 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		}
 		lossy := make(chan *finding.Finding, 1)
 		go func() { lossy <- d.lossy(ctx, stuck) }()
-		a, ok := pathOf(diagnose.Judge(d.withOthers(ctx, stuck)))
+		scenes := d.withOthers(ctx, stuck)
+		a, ok := pathOf(diagnose.Judge(scenes))
+		if ok && slices.Contains([]string{"path.stale", "path.loss"}, a.Why[0].Cause) { // the other end is reached
+			a, ok = pathOf(diagnose.Judge(append(scenes, d.those(ctx, stuck)...)))
+		}
 		if f := <-lossy; !ok && f != nil {
 			if path, _, _ := strings.Cut(f.What, " (seen at"); said != path {
 				said = path
 				d.p.say(*f, "")
 			}
 		}
-		if ok && (a.Why[0].Cause == "path.loss" || len(d.stuck()) > 0) && said != a.Key() { // some packets arrive
+		if ok && (a.Why[0].Cause == "path.loss" || len(crawls)+len(d.stuck()) > 0) && said != a.Key() { // some arrive
 			said = a.Key()
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
 		}
@@ -88,6 +100,16 @@ func (d *doctor) stuck() []netip.Addr {
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(found, func(to netip.Addr) bool {
 		return slices.Contains(d.lost, to) || slices.Contains(d.slow, to)
+	})
+}
+
+// crawling returns the connections that crawl to nodes that are not reported as lost, or their paths as slow.
+func (d *doctor) crawling() []scene.Crawl {
+	found := d.flows.crawling()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(found, func(c scene.Crawl) bool {
+		return slices.Contains(d.lost, c.To) || slices.Contains(d.slow, c.To)
 	})
 }
 
@@ -166,6 +188,10 @@ func failedThere(a verdict.Answer, e *ends) verdict.Answer {
 
 // stuckFinding says why a connection is stuck.
 func stuckFinding(a verdict.Answer, adrift string) finding.Finding {
-	return because("a connection of the command is stuck", a, adrift).Named("job.path").
+	what := "a connection of the command is stuck"
+	if a.Why[0].Cause == "path.loss" {
+		what = "a connection of the command is slow by far, or stuck"
+	}
+	return because(what, a, adrift).Named("job.path").
 		Breaking("ranks that exchange data over it wait until their own timeout")
 }

@@ -1,0 +1,111 @@
+package companion
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"launch/diagnose/scene"
+	"launch/fabric"
+)
+
+// link01 is a connection of node 0 to node 1.
+var link01 = scene.Link{Local: netip.MustParseAddrPort("10.0.0.1:40000"),
+	Remote: netip.MustParseAddrPort("10.0.0.2:50000")}
+
+// TestAConnectionThatCrawls: data waits at each look, the other end takes more, some arrives, and by far less than
+// before or with heavy loss. A process that reads slowly, a step without data and a path that is dead are something
+// else.
+func TestAConnectionThatCrawls(t *testing.T) {
+	const mega = 1 << 20
+	for _, tt := range []struct {
+		name   string
+		before uint64        // bytes in a look, for a minute
+		acked  uint64        // then, bytes in a look
+		sent   uint64        // likewise, with those sent again
+		queued uint32        // at each look
+		unsent uint32        // likewise
+		full   time.Duration // in a look
+		stops  int           // after how many more looks nothing arrives; 0: never
+		want   bool
+	}{
+		{"a policer", 20 * mega, 120 << 10, 600 << 10, 500 << 10, 500 << 10, 0, 0, true},
+		{"a shaper, without loss", 20 * mega, 30 << 10, 30 << 10, 500 << 10, 500 << 10, 0, 0, true},
+		{"an allowance of packets: all is sent, again and again", 20 * mega, 6 << 10, 30 << 10, 200 << 10, 0, 0, 0, true},
+		{"from the start, with loss", 0, 120 << 10, 600 << 10, 500 << 10, 500 << 10, 0, 0, true},
+
+		{"as before", 20 * mega, 20 * mega, 20 * mega, 500 << 10, 500 << 10, 0, 0, false},
+		{"half as fast, with loss", 20 * mega, 10 * mega, 12 * mega, 500 << 10, 500 << 10, 0, 0, false},
+		{"from the start, a slow link", 0, 120 << 10, 120 << 10, 500 << 10, 500 << 10, 0, 0, false},
+		{"the process there is slow", 20 * mega, 30 << 10, 30 << 10, 500 << 10, 500 << 10, 4 * time.Second, 0, false},
+		{"few bytes, none of which wait", 20 * mega, 30 << 10, 30 << 10, 0, 0, 0, 0, false},
+		{"few bytes that are on their way at each look", 20 * mega, 30 << 10, 30 << 10, 4 << 10, 0, 0, 0, false},
+		{"it is dead", 20 * mega, 0, 30 << 10, 500 << 10, 500 << 10, 0, 0, false},
+		{"it died a moment ago", 20 * mega, 1 * mega, 1 * mega, 500 << 10, 500 << 10, 0, 1, false},
+	} {
+		var f flows
+		info, at := scene.Info{}, time.Unix(0, 0)
+		see := func() {
+			i := info
+			f.saw(scene.Traffic{link01: scene.Socket{Inode: 7, SendQ: tt.queued, Info: &i}}, at, noCourse)
+			at = at.Add(stuckPoll)
+		}
+		see()
+		for range 12 {
+			info.Acked, info.Sent = info.Acked+tt.before, info.Sent+tt.before
+			if see(); len(f.crawling()) > 0 {
+				t.Errorf("%s: crawls before", tt.name)
+			}
+		}
+		if tt.before == 0 {
+			f = flows{}
+		}
+		for i := range 4 {
+			if tt.stops == 0 || i < tt.stops {
+				info.Acked += tt.acked
+			}
+			info.Sent, info.Again = info.Sent+tt.sent, info.Again+tt.sent-min(tt.sent, tt.acked)
+			info.Unsent, info.Full = tt.unsent, info.Full+tt.full
+			see()
+		}
+		if got := f.crawling(); (len(got) > 0) != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+func noCourse(_, _ netip.AddrPort) (fabric.Course, error) { return fabric.Course{}, unix.ENETUNREACH }
+
+// TestAWayIsSoundWhilePacketsArrive: by another one nothing arrives, or it is a new way that is as good.
+func TestAWayIsSoundWhilePacketsArrive(t *testing.T) {
+	var f flows
+	info := scene.Info{}
+	course := fabric.Course{Interface: "eth0", Index: 2}
+	see := func() fabric.Course {
+		i := info
+		f.saw(scene.Traffic{link01: scene.Socket{Inode: 7, Info: &i}}, time.Unix(0, 0),
+			func(_, _ netip.AddrPort) (fabric.Course, error) { return course, nil })
+		return f.trails[[2]netip.Addr{link01.Local.Addr(), link01.Remote.Addr()}].sound
+	}
+	if got := see(); got.Interface != "" {
+		t.Errorf("nothing has arrived: %+v", got)
+	}
+	info.Acked = 100
+	if got := see(); got.Interface != "eth0" {
+		t.Errorf("packets arrive: %+v", got)
+	}
+	course = fabric.Course{Interface: "eth1", Index: 3}
+	info.Acked, info.Backoff = 150, 1 // the last ones of the old way
+	if got := see(); got.Interface != "eth0" {
+		t.Errorf("the way has changed, and data waits: %+v", got)
+	}
+	if got := see(); got.Interface != "eth0" {
+		t.Errorf("nothing arrives by the new way: %+v", got)
+	}
+	info.Acked, info.Backoff = 300, 0
+	if got := see(); got.Interface != "eth1" {
+		t.Errorf("packets arrive by the new way: %+v", got)
+	}
+}
