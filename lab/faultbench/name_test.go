@@ -121,6 +121,10 @@ func nameFaults() []fault {
 		inject: elsewhere("nxdomain"),
 		want:   []string{"store.resolves"},
 	}, {
+		group: "names", name: "the name does not exist yet on one node", ci: true, runs: true,
+		inject: elsewhere("late-6"),
+		want:   []string{"warn store.resolves host0.lab does not resolve on this node yet"},
+	}, {
 		group: "names", name: "no such name anywhere", shared: true,
 		inject: func(tr *trial) { tr.byDNS("nxdomain") },
 		want:   []string{"store.resolves"},

@@ -184,6 +184,9 @@ func troubled(in preflight.Input, name string, said []dns.Said) (finding.Finding
 	case len(good) == 0 && late > 0:
 		f = f.Breaking("every lookup fails after up to %d s, and only names in /etc/hosts have an address",
 			r.Timeout*r.Attempts*len(said))
+		return f.Do("dig @%s %s   # here and on another node: answered there alone, a filter (network policy, firewall) "+
+			"drops what this node sends to port 53; else repair the server\n"+
+			"or do without: an address in place of the name, or a line in /etc/hosts", fix, name), true
 	case len(good) == 0:
 		f = f.Breaking("only names in /etc/hosts have an address on this node")
 		return f.Do("echo ADDRESS %s >> /etc/hosts   # where there is to be no name server; else repair it: dig @%s %[1]s",

@@ -134,13 +134,13 @@ func withServers(ctx context.Context, in preflight.Input, host string, f finding
 		f.What = host + " is " + verbatim(said[i].Result()) + ", which the system's resolver does not find in time"
 		return f
 	}
-	if ttl > 0 && f.Status == finding.Skip {
+	if ttl > 0 && f.Status != finding.Pass {
 		f.What += "; name servers may cache its absence for up to " + ttl.String()
 	}
-	if whole, dotted := strings.CutSuffix(host, "."); dotted && f.Status == finding.Fail && !strings.Contains(whole, ".") {
+	if whole, dotted := strings.CutSuffix(host, "."); dotted && f.Status == finding.Warn && !strings.Contains(whole, ".") {
 		f.Fix = "drop the dot at its end, so that the search list applies: --store " + whole
 	}
-	if f.Status == finding.Fail && strings.Contains(host+".", ".svc.") {
+	if f.Status == finding.Warn && strings.Contains(host+".", ".svc.") {
 		f.Fix = unready(host)
 	}
 	return f

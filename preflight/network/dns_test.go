@@ -294,16 +294,16 @@ func TestUnknownNameIsExplainedByTheServers(t *testing.T) {
 		want string
 		fix  string
 	}{
-		{"no server knows it", withDNS(server(no)), gone, "fail host0 does not resolve", ""},
+		{"no server knows it", withDNS(server(no)), gone, "warn host0 does not resolve on this node yet", ""},
 		{"about to appear, and a cache keeps that it does not", pod, gone, "skip for up to 30s", "publishNotReadyAddresses"},
 		{"the system gave up on a dead server, and the next knows it",
 			withDNS(server(replies(dns.Silent)), server(found("10.0.0.1"))), late, "ok host0 is 10.0.0.1, which the system's " +
 				"resolver does not find in time", ""},
 		{"the system gave up on a dead server, and the next knows no such name",
-			withDNS(server(replies(dns.Silent)), server(no)), late, "fail host0 does not resolve", ""},
+			withDNS(server(replies(dns.Silent)), server(no)), late, "warn host0 does not resolve on", ""},
 		{"no server answers", withDNS(server(replies(dns.Silent))), late, "skip could not tell", ""},
-		{"a dot too many", storeAt(withDNS(server(no)), "host0."), gone, "fail host0. does not resolve", "--store host0"},
-		{"a pod that is not ready", storeAt(withDNS(server(no)), "train-0.train.ns.svc"), gone, "fail does not resolve",
+		{"a dot too many", storeAt(withDNS(server(no)), "host0."), gone, "warn host0. does not resolve", "--store host0"},
+		{"a pod that is not ready", storeAt(withDNS(server(no)), "train-0.train.ns.svc"), gone, "warn does not resolve",
 			"publishNotReadyAddresses"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

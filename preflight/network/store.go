@@ -139,9 +139,9 @@ type resolved struct {
 	err   error
 }
 
-// unresolved judges a name without an address. "No such name" is an answer, the silence
-// of a name server is not. Where a scheduler started this node the name may appear
-// later: Kubernetes publishes the name of a pod with the pod.
+// unresolved judges a name without an address. "No such name" is an answer, the silence of a name server is not. A name
+// may appear later, with the machine or the pod that registers it: the start waits for it. Where a scheduler started
+// this node that is expected.
 func unresolved(in preflight.Input, host string, err error, others bool) finding.Finding {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	switch {
@@ -155,9 +155,10 @@ func unresolved(in preflight.Input, host string, err error, others bool) finding
 		return finding.Skipf("%s does not resolve yet; launch waits until the name appears, in Kubernetes with the pod",
 			host).Do("%s", unready(host))
 	}
-	return finding.Failf("%s does not resolve on this node", host).See("look up "+host, "%v", err).
-		Breaking("this node never finds the others").
-		Do("correct the name in %s, use an address, or add it to /etc/hosts", in.Job.Store.From.Name)
+	return finding.Warnf("%s does not resolve on this node yet: there is no such name; launch asks again until the join "+
+		"timeout", host).See("look up "+host, "%v", err).Breaking("this node waits, and if the name is wrong, in vain").
+		Do("is it spelled right in %s? A line in /etc/hosts here ends the wait, and an address in its place needs no name",
+			in.Job.Store.From.Name)
 }
 
 // storePort does not judge a port of a launch: it may be this job's, for another node on this machine.

@@ -53,13 +53,13 @@ func TestStoreResolves(t *testing.T) {
 		{"an address", external(checktest.Four(), "http://10.0.0.1:2379"), nil, "ok needs no name server"},
 		{"an IPv6 address", external(checktest.Four(), "https://[fd00::1]:2379"), nil,
 			"ok fd00::1 needs no name server"},
-		{"unknown", checktest.Four(), resolver(nil), "fail host0 does not resolve"},
+		{"unknown", checktest.Four(), resolver(nil), "warn host0 does not resolve on this node yet"},
 		{"unknown yet, in Kubernetes", scheduled, resolver(nil), "skip does not resolve yet"},
 		{"name server in trouble", checktest.Four(), busy, "skip could not tell"},
 		{"one of two unknown", external(checktest.Four(), "http://host0:2379", "http://host1:2379"), here,
 			"warn host1 does not resolve"},
 		{"both unknown", external(checktest.Four(), "http://host1:2379", "http://host2:2379"), here,
-			"fail host1 does not resolve"},
+			"warn host1 does not resolve on this node yet"},
 		{"dry run", checktest.Four(), nil, "skip this run asks no name server"},
 		{"one node", checktest.Nodes(checktest.Four(), 1), here, "skip one node"},
 		{"no store", func() preflight.Input { in := checktest.Four(); in.Job.Store.Set = false; return in }(), here,
@@ -241,8 +241,9 @@ func TestAUnknownStoreIsNotDialled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"fail store.resolves: host0 does not resolve on this node",
-		"skip store.answers: needs store.resolves"}
+	want := []string{"warn store.resolves: host0 does not resolve on this node yet: there is no such name; launch asks " +
+		"again until the join timeout",
+		"skip store.answers: could not tell: the address of host0:29377 was not found in time"}
 	if diff := cmp.Diff(want, checktest.Lines(got)); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}

@@ -92,7 +92,8 @@ func ready(err error) *exit.Error {
 	}
 	if e, ok := errors.AsType[*storeaddr.NameError](err); ok {
 		return exit.Errorf(exit.Unreachable, "the store host %v", e).
-			Do("check the spelling; getent hosts %s asks this node's resolver", e.Host)
+			Do("check the spelling; getent hosts %s asks this node's resolver\n"+
+				"an address in its place, or a line in /etc/hosts, needs no name server", e.Host)
 	}
 	if e, ok := errors.AsType[*storeaddr.AddrError](err); ok {
 		return exit.Errorf(exit.Config, "%v", e).

@@ -89,8 +89,8 @@ func (s *Start) find(ctx context.Context, budget time.Duration) (storeaddr.Place
 			until, _ := ctx.Deadline()
 			wait.show(ctx, companion.Naming{Host: host, Why: err.Error(), Since: asked, Until: until,
 				Do: s.nameFix(host, err)})
-			s.UI.Note("the store host %q does not resolve yet: %v%s; retrying until %s (is it spelled right?)", host, err,
-				remembered(ctx, servers, host), until.Format("15:04:05"))
+			s.UI.Note("the store host %q does not resolve yet: %v%s; retrying until %s (is it spelled right? "+
+				"A line in /etc/hosts ends the wait)", host, err, remembered(ctx, servers, host), until.Format("15:04:05"))
 		}
 		var stop func()
 		ctx, stop = s.watchService(ctx, servers)
