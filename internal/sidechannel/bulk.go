@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -21,6 +23,8 @@ const (
 type Bulk struct {
 	Out, Back Flow
 	Took      time.Duration
+	// Cut: the connection was reset or closed before all had arrived. A listener does so only where its process ends.
+	Cut bool
 }
 
 // Flow is one direction. Bytes that are missing without a stall were cut off, or slow if it took 2
@@ -54,6 +58,12 @@ type counter struct{ atomic.Int64 }
 
 func (c *counter) Write(p []byte) (int, error) { c.Add(int64(len(p))); return len(p), nil }
 
+// closed reports whether a connection was reset or closed by the other end, or by a machine between.
+func closed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, unix.ECONNRESET) ||
+		errors.Is(err, unix.EPIPE)
+}
+
 // flow watches one direction.
 type flow struct {
 	arrived int
@@ -81,20 +91,26 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 	_ = c.SetDeadline(began.Add(bulkBudget))
 	before := TCPInfo(raw).Bytes_acked
 	var arrived counter
-	var all atomic.Bool // the other side has sent its receipt
+	var all, cut atomic.Bool // the other side has sent its receipt; the connection is closed
 	over := make(chan struct{})
 	var both sync.WaitGroup
 	both.Go(func() {
 		if _, err := c.Write(binary.BigEndian.AppendUint32([]byte{opBulk}, uint32(n))); err == nil {
-			_, _ = io.CopyN(c, zeros{}, int64(n))
+			if _, err = io.CopyN(c, zeros{}, int64(n)); closed(err) {
+				cut.Store(true)
+			}
 		}
 	})
 	both.Go(func() {
 		defer close(over)
 		receipt := make([]byte, 1)
-		if _, err := io.CopyN(&arrived, c, int64(n)); err == nil {
+		_, err := io.CopyN(&arrived, c, int64(n))
+		if err == nil {
 			_, err = io.ReadFull(c, receipt)
 			all.Store(err == nil && receipt[0] == opBulk)
+		}
+		if closed(err) {
+			cut.Store(true)
 		}
 	})
 	out, back := flow{moved: began}, flow{moved: began}
@@ -121,6 +137,7 @@ func bulk(raw *net.TCPConn, c net.Conn, n int) Bulk {
 		Out: Flow{out.arrived, out.stalled(n, now)}, Back: Flow{back.arrived, back.stalled(n, now)}}
 	_ = c.SetDeadline(now)
 	both.Wait()
+	b.Cut = cut.Load() && !all.Load()
 	if !all.Load() {
 		_ = raw.SetLinger(0)
 	}

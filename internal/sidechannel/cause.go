@@ -134,8 +134,7 @@ func talking(ctx context.Context, err error) Cause {
 		return Version
 	case errors.Is(err, errNotAPeer):
 		return Stranger
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET),
-		errors.Is(err, unix.EPIPE):
+	case closed(err):
 		return Reset
 	case late(err), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return Silent

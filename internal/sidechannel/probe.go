@@ -78,6 +78,7 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	defer raw.Close()
 	defer context.AfterFunc(ctx, func() { raw.Close() })()
 	a.From = raw.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	opened := time.Now()
 	_ = raw.SetDeadline(within(ctx, greetBudget))
 	c, g, err := greet(raw, keys)
 	if err != nil {
@@ -112,9 +113,13 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 	if opt.Bulk > 0 {
 		before := TCPInfo(raw)
 		a.Bulk = bulk(raw, c, opt.Bulk)
+		a.Bulk.Cut = a.Bulk.Cut && time.Since(opened) < callBudget-bulkBudget
 		a.Speed = speed(before, TCPInfo(raw))
 	}
 	both.Wait()
+	if a.Bulk.Cut { // the listener answers datagrams no longer than it has the connection
+		a.MTU, a.Speed = MTU{}, 0
+	}
 	last := TCPInfo(raw)
 	a.Retrans, a.Unscaled = counted(unix.TCPInfo{}, last).Again, last.Options&scales == 0 && last.Rtt > 0
 	if a.Unscaled {

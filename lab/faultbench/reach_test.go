@@ -60,6 +60,13 @@ func reachFaults() []fault {
 		want: []string{"warn store.answers answers ARP and nothing else", "69 A filter at this node's own port",
 			"note it answers ARP and no packet of IP"},
 	}, {
+		group: "reach", name: "a firewall resets connections once they carry data", ci: true, sizes: []int{2, 3},
+		inject: func(tr *trial) {
+			tr.sick.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1")
+			tr.sick.Filter("input", "tcp sport 29377 accept", "ct bytes > 20000 reject with tcp reset")
+		},
+		want: []string{"fail peer.large reset or closed once they carry data"},
+	}, {
 		group: "reach", name: "packets to one node vanish one way", sizes: []int{3, 5},
 		inject: func(tr *trial) { tr.sick.Mute(tr.hosts[1].Host) },
 		want:   []string{"peer.reach"},

@@ -155,6 +155,12 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	if c.Stall != "" || c.Hole {
 		c.Iface = leaves.Name
 	}
+	if c.Cut = cut(got); c.Cut > 0 {
+		more, err := sidechannel.Probe(ctx, at, keys, sidechannel.Options{From: opt.From, Bulk: opt.Bulk})
+		if c.Cut = cut(more); err != nil || more.ID != to.ID { // the other node ends
+			c.Cut = 0
+		}
+	}
 	// Where new connections do not open, one more would wait for that, and count no packets.
 	if long && got.Suspect() && !c.ByPort() && !c.Limited() {
 		loss = func(c *Call) {
@@ -176,6 +182,14 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 		}
 	}
 	return c, got.About, loss
+}
+
+// cut returns after how many bytes of a call's long message the connection was closed; 0: it was not.
+func cut(a sidechannel.Answer) int {
+	if !a.Bulk.Cut {
+		return 0
+	}
+	return max(1, a.Bulk.Out.Arrived+a.Bulk.Back.Arrived)
 }
 
 // count takes the loss of small packets. Where packets of any size are lost, their length is not the reason.

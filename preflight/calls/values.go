@@ -45,6 +45,8 @@ type Call struct {
 	Offered  bool `json:"offered,omitempty"`
 	// Hole reports that larger packets vanish and no router reports it.
 	Hole bool `json:"hole,omitempty"`
+	// Cut is after how many bytes of a long message the connection was closed, twice, by neither node; 0: it was not.
+	Cut int `json:"cut,omitempty"`
 
 	ends sidechannel.Ends // of Flows
 	from netip.Addr       // the caller's address; zero: the kernel's choice
@@ -62,6 +64,8 @@ func (c Call) Bad() string {
 		return "another node answers"
 	case c.Stall != "":
 		return "long messages stall"
+	case c.Cut > 0:
+		return "the connection is cut off by a long message"
 	case c.Hole:
 		return "full packets vanish"
 	}

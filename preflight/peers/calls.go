@@ -96,6 +96,9 @@ func compareCalls(posts []Post) (out []judged) {
 		out = append(out, closedPort(soundPorts(port, all), posts)...)
 	}
 	arrived := slices.DeleteFunc(all, failed)
+	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Cut > 0 }) {
+		out = append(out, judged{b.cut(), b.unfit()})
+	}
 	for _, b := range causes(arrived, len(posts), stalls(arrived)) {
 		out = append(out, judged{b.large(), b.unfit()})
 	}
@@ -215,59 +218,6 @@ func wordsOf(e edge, posts []Post) words {
 	return words{why: c.Err}
 }
 
-// large judges long messages that did not arrive although short ones did.
-func (b blamed) large() finding.Finding {
-	e := b.common()
-	f := finding.Failf("%s, short ones do", b.what("long messages")).Named("peer.large").
-		Breaking("the ranks connect, and the first large collective hangs forever")
-	if w, known := b.explained(); known {
-		f.What += ": " + w.why
-		return b.see(f).Do("%s", w.fix)
-	}
-	if c := e.call; c.Hole && c.MTU > 0 {
-		f.What += fmt.Sprintf(" (packets over %d bytes vanish, the interface sends up to %d)", c.MTU, c.IfMTU)
-		return b.see(f).
-			Do("%s\nor allow %d bytes on the switches and tunnels between, and ICMP \"fragmentation needed\" in "+
-				"the firewall", b.shrink(c.MTU), c.IfMTU)
-	}
-	return b.see(f).Do("ping -M do -s 1472 %s   # from %s, with larger sizes, too: shows what arrives\n"+
-		"then fix the tunnel or firewall that drops long packets", hostOf(e.call.Addr), e.from.Name)
-}
-
-// hole returns a warning: TCP adapts with smaller segments, but large datagrams and RoCE frames do not.
-func (b blamed) hole() finding.Finding {
-	c := b.common().call
-	if w, known := b.explained(); known {
-		return b.see(finding.Warnf("%s: %s", b.what("full packets"), w.why).Named("peer.mtu")).
-			Breaking("TCP made its segments smaller and arrived; RDMA over this network may hang").Do("%s", w.fix)
-	}
-	return b.see(finding.Warnf("%s: over %d bytes they vanish silently, and the interface sends up to %d",
-		b.what("full packets"), c.MTU, c.IfMTU).Named("peer.mtu").
-		Breaking("TCP made its segments smaller and arrived; RDMA over this network, or a route that changes, may hang").
-		Do("%s\nor allow %d bytes everywhere between them", b.shrink(c.MTU), c.IfMTU))
-}
-
-// shrink returns the command that limits the packets of the nodes to mtu bytes.
-func (b blamed) shrink(mtu int) string {
-	var names []string
-	for _, e := range b.edges {
-		if e.call.Iface != "" && !slices.Contains(names, e.call.Iface) {
-			names = append(names, e.call.Iface)
-		}
-	}
-	switch len(names) {
-	case 0:
-		return fmt.Sprintf(
-			"ip link set dev IFACE mtu %d   # on all nodes, IFACE: the interface of each node's address",
-			mtu,
-		)
-	case 1:
-		return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes", names[0], mtu)
-	}
-	return fmt.Sprintf("ip link set dev %s mtu %d   # on all nodes; on some of them it is %s",
-		names[0], mtu, finding.Some(names[1:]))
-}
-
 func (b blamed) see(f finding.Finding) finding.Finding {
 	f = f.About(namesOf(b.nodes))
 	const enough = 4
@@ -277,7 +227,11 @@ func (b blamed) see(f finding.Finding) finding.Finding {
 			break
 		}
 		said := cmp.Or(e.call.Err, string(e.call.Cause), e.call.Other)
-		if !e.call.Failed() {
+		switch {
+		case e.call.Failed():
+		case e.call.Cut > 0:
+			said = fmt.Sprintf("closed after %d kB of a long message, and again", (e.call.Cut+999)/1000)
+		default:
 			said = fmt.Sprintf("largest packet %d of %d bytes; stalled: %s", e.call.MTU, e.call.IfMTU,
 				cmp.Or(e.call.Stall, "no"))
 		}
