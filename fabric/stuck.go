@@ -20,10 +20,10 @@ const fewHops = 16
 
 // Stuck returns why no connection of this process gets to any of some addresses, as far as this node itself shows it:
 // it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
-// has no link or no ARP, the node does not take packets to its own address, an entry leads to another machine
-// (Misdirected), NAT sends the packets on to no machine, the router does not answer, its own queue drops them, they end
-// at a router, its own filter drops them or their answers, or a tunnel on the way is dead. It is the zero Fault where
-// nothing is wrong here. NAT and filters are not looked at where the port is 0.
+// has no link or no ARP, the node takes the address for its own (Taken) or does not take packets to its own one, an
+// entry leads to another machine (Misdirected), NAT sends the packets on to no machine, the router does not answer, its
+// own queue drops them, they end at a router, its own filter drops them or their answers, or a tunnel on the way is
+// dead. It is the zero Fault where nothing is wrong here. NAT and filters are not looked at where the port is 0.
 func Stuck(dsts []netip.AddrPort) (f Fault) {
 	for _, dst := range dsts {
 		if f = stuck(dst); f == (Fault{}) {
@@ -53,6 +53,11 @@ func stuck(to netip.AddrPort) Fault {
 // blocked returns why packets of a call do not get to its address, whatever their hop limit.
 func blocked(c Call) Fault {
 	dst := c.To.Addr()
+	if c.Gone == All || c.Gone == Astray {
+		if f := Taken(dst); f != (Fault{}) {
+			return f
+		}
+	}
 	if c.Gone != Long {
 		if f := unsent(dst); f != (Fault{}) {
 			return f

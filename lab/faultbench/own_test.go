@@ -45,6 +45,18 @@ func ownFaults() []fault {
 		inject: func(tr *trial) { tr.sick.Filter("input", "tcp sport 29377 drop") },
 		want: []string{"warn store.answers arrive at eth0 of this node, and this node drops them",
 			"69 and this node drops them"},
+	}, {
+		group: "own", name: "one node has the address of another one in its table local", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			tr.sick.Run("", "ip", "route", "add", "local", tr.hosts[1].Addr, "dev", "eth0", "proto", "66")
+		},
+		want: []string{"fail peer.reach its table local has it"},
+	}, {
+		group: "own", name: "one node has the address of the store's host in its table local", sizes: []int{2},
+		inject: func(tr *trial) {
+			tr.sick.Run("", "ip", "route", "add", "local", tr.hosts[0].Addr, "dev", "eth0", "proto", "66")
+		},
+		want: []string{"note its table local has it"},
 	}}
 }
 

@@ -155,11 +155,8 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	if c.Stall != "" || c.Hole {
 		c.Iface = leaves.Name
 	}
-	if c.Cut = cut(got); c.Cut > 0 {
-		more, err := sidechannel.Probe(ctx, at, keys, sidechannel.Options{From: opt.From, Bulk: opt.Bulk})
-		if c.Cut = cut(more); err != nil || more.ID != to.ID { // the other node ends
-			c.Cut = 0
-		}
+	if got.Bulk.Cut {
+		c.Cut = cut(sidechannel.Probe(ctx, at, keys, sidechannel.Options{From: opt.From, Bulk: opt.Bulk}))
 	}
 	// Where new connections do not open, one more would wait for that, and count no packets.
 	if long && got.Suspect() && !c.ByPort() && !c.Limited() {
@@ -184,9 +181,10 @@ func call(ctx context.Context, n fabric.Node, to rendezvous.Partner, addr netip.
 	return c, got.About, loss
 }
 
-// cut returns after how many bytes of a call's long message the connection was closed; 0: it was not.
-func cut(a sidechannel.Answer) int {
-	if !a.Bulk.Cut {
+// cut returns after how many bytes of a second call's long message the connection was closed; 0: it was not, or the
+// other node has ended.
+func cut(a sidechannel.Answer, err error) int {
+	if err != nil || !a.Bulk.Cut {
 		return 0
 	}
 	return max(1, a.Bulk.Out.Arrived+a.Bulk.Back.Arrived)

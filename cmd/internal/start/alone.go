@@ -101,6 +101,11 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 		!strings.Contains(e.Text, "connection refused") {
 		return ""
 	}
+	if at := s.onlyStore(); at.IsValid() {
+		if f := fabric.Taken(at.Addr()); f.Why != "" {
+			return fmt.Sprintf("the store at %s refuses, and the reason is here: %s\n%s", at, f.Why, f.Here())
+		}
+	}
 	text := fmt.Sprintf("no launch listens at %s yet: the node that has this address hosts the store. Start launch there "+
 		"with the same line, or name one of the nodes: --store HOST", strings.Join(s.store.Endpoints, ", "))
 	if ownNetwork(s.Node) {
