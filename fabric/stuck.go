@@ -76,6 +76,9 @@ func blocked(c Call) Fault {
 			return f // its packets take the way to another address
 		}
 		_, _ = datagram(c.From, c.To, func(int) int { return 0 }) // the kernel asks for the neighbour again
+		if f := undiscovered(h.iface, h.next(dst)); f != (Fault{}) {
+			return f
+		}
 		if f := h.routerless(dst); f != (Fault{}) {
 			return f
 		}
@@ -117,6 +120,14 @@ func unsent(dst netip.Addr) Fault {
 			r.Src), fmt.Sprintf("ip route show table local\nip route add local %s dev %s table local", r.Src, i.Name)}
 	}
 	return Misdirected(dst)
+}
+
+// next returns the neighbour to which packets for an address go.
+func (h hop) next(dst netip.Addr) netip.Addr {
+	if h.gateway.IsValid() {
+		return h.gateway
+	}
+	return dst
 }
 
 // routerless returns that no machine answers for the router to which packets for an address go.

@@ -111,14 +111,11 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		both.Go(func() { a.further(ctx, to, opt, running) })
 	}
 	if opt.Bulk > 0 {
-		before := TCPInfo(raw)
-		a.Bulk = bulk(raw, c, opt.Bulk)
-		a.Bulk.Cut = a.Bulk.Cut && time.Since(opened) < callBudget-bulkBudget
-		a.Speed = speed(before, TCPInfo(raw))
+		a.load(raw, c, opt.Bulk, opened)
 	}
 	both.Wait()
 	if a.Bulk.Cut { // the listener answers datagrams no longer than it has the connection
-		a.MTU, a.Speed = MTU{}, 0
+		a.MTU = MTU{}
 	}
 	last := TCPInfo(raw)
 	a.Retrans, a.Unscaled = counted(unix.TCPInfo{}, last).Again, last.Options&scales == 0 && last.Rtt > 0
@@ -130,6 +127,15 @@ func Probe(ctx context.Context, to netip.AddrPort, keys *tls.Config, opt Options
 		return a, &failure{cause: Unknown, err: fmt.Errorf("measure the network path to %s: %w", to, err)}
 	}
 	return a, nil
+}
+
+// load exchanges a load over a connection that was opened a moment ago. Late, the listener may close it.
+func (a *Answer) load(raw *net.TCPConn, c net.Conn, n int, opened time.Time) {
+	before := TCPInfo(raw)
+	a.Bulk = bulk(raw, c, n)
+	if a.Bulk.Cut = a.Bulk.Cut && time.Since(opened) < callBudget-bulkBudget; !a.Bulk.Cut {
+		a.Speed = speed(before, TCPInfo(raw))
+	}
 }
 
 // within returns when a budget is over, shortly before the context ends: then the connection is closed, and its kernel
