@@ -58,6 +58,11 @@ func blocked(c Call) Fault {
 			return f
 		}
 	}
+	if c.Gone == All && c.To.Port() > 0 {
+		if f := sandboxed(c.To); f != (Fault{}) {
+			return f
+		}
+	}
 	if c.Gone != Long {
 		if f := unsent(dst); f != (Fault{}) {
 			return f

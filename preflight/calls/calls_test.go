@@ -103,6 +103,7 @@ func TestOnlyCallsThatFailedAreLookedAt(t *testing.T) {
 		{"it got through", Call{}, fabric.Nothing, 0},
 		{"some opened late", Call{Flows: sidechannel.Flows{Tried: 12, Late: 3}}, fabric.Nothing, 0},
 		{"dropped", Call{Cause: sidechannel.Dropped}, fabric.All, 0},
+		{"denied", Call{Cause: sidechannel.Denied}, fabric.All, 0},
 		{"another answers", Call{Other: "x"}, fabric.Astray, 0},
 		{"refused", Call{Cause: sidechannel.Refused}, fabric.Astray, 0},
 		{"refused here", Call{Cause: sidechannel.Denied, Here: true}, fabric.Nothing, 0},

@@ -59,7 +59,7 @@ func (c Caller) blame(k *Call) {
 // unanswered reports whether a call had no answer from the other node itself.
 func (c Call) unanswered() bool {
 	switch c.Cause {
-	case sidechannel.Dropped, sidechannel.Silent, sidechannel.NoHost:
+	case sidechannel.Dropped, sidechannel.Silent, sidechannel.NoHost, sidechannel.Denied:
 		return true
 	}
 	return false

@@ -257,8 +257,7 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint, more a
 			"another one that has the address"
 		fix = ""
 	case there == fabric.Silent:
-		why = "no machine answers for that address (ip neigh): it is down, is not in this network (VLAN, VXLAN), or a " +
-			"strict rp_filter there drops what this node sends"
+		why, fix, host = noMachine(ctx, in, all[0], fix, host)
 	}
 	f := finding.Warnf("%s %s: %s", names, NotEven, why).
 		Breaking("this node waits until its --join-timeout").Do("%s%s", fix, host)

@@ -97,6 +97,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 		want       string
 		trail      fabric.Trail
 		around     fabric.Around
+		unheard    fabric.Fault
 	}{
 		"another machine answers": {there: fabric.Here, want: "warn 10.0.0.3 answers this node: a firewall or a strict " +
 			"rp_filter there", around: fabric.Around{Answer: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}},
@@ -113,8 +114,12 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 		"an unusual way":  {odd: odd.Fault, there: fabric.Here, want: "warn the way to it is unusual: this node sends"},
 		"a machine there": {there: fabric.Here, want: "warn so it is up: a firewall or a strict rp_filter"},
 		"no machine":      {there: fabric.Silent, want: "warn no machine answers for that address"},
-		"not known":       {want: "warn that machine is down, its address belongs"},
-		"NAT":             {on: "10.0.2.2:29377", want: "warn that machine is down, its address belongs"},
+		"no machine at all": {there: fabric.Silent, want: "warn eth0 is a macvlan",
+			unheard: fabric.Fault{Why: "eth0 is a macvlan", Do: "ip -d link show eth0"}},
+		"a machine hears it": {there: fabric.Here, want: "warn so it is up: a firewall or a strict rp_filter",
+			unheard: fabric.Fault{Why: "eth0 is a macvlan", Do: "ip -d link show eth0"}},
+		"not known": {want: "warn that machine is down, its address belongs"},
+		"NAT":       {on: "10.0.2.2:29377", want: "warn that machine is down, its address belongs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -129,6 +134,7 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 				in.Neighbour = func(netip.Addr) fabric.Presence { return tt.there }
 				in.Trail = func(context.Context, netip.Addr) fabric.Trail { return tt.trail }
 				in.Around = func(context.Context, netip.AddrPort) fabric.Around { return tt.around }
+				in.Unheard = func(netip.Addr) fabric.Fault { return tt.unheard }
 				in.Redirected = func(netip.AddrPort) (on netip.AddrPort) {
 					on, _ = netip.ParseAddrPort(tt.on)
 					return on

@@ -147,6 +147,7 @@ func (s *Start) checkInput() preflight.Input {
 	in.Detour = func(to netip.AddrPort) fabric.Detour { return fabric.DetourTo(netip.Addr{}, to) }
 	in.Redirected = func(to netip.AddrPort) netip.AddrPort { return fabric.Redirected(netip.Addr{}, to) }
 	in.Neighbour, in.Trail, in.Around = fabric.Neighbour, fabric.TrailTo, fabric.AroundOf
+	in.Unheard = fabric.Unheard
 	in.DialFrom = func(ctx context.Context, from netip.Addr, addr string) (net.Conn, error) {
 		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))}
 		return d.DialContext(ctx, "tcp", addr)

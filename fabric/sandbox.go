@@ -1,0 +1,28 @@
+package fabric
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// sandboxed returns why this process may not connect to a port: connect(2) itself is denied, and no route or rule
+// denies packets to there. That is of the process, as with Landlock, a security module, or BPF of its control group.
+func sandboxed(to netip.AddrPort) Fault {
+	fd, _, err := begin(netip.Addr{}, to)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
+		return Fault{}
+	}
+	if _, err := nextHop(netip.Addr{}, to); err != nil {
+		return Fault{}
+	}
+	return Fault{fmt.Sprintf("this process may not connect to %s (%v), and no route forbids it: a sandbox does (Landlock, "+
+		"SELinux, AppArmor, or a BPF program of its control group)", to, err),
+		"grep -E 'NoNewPrivs|Seccomp' /proc/self/status; cat /proc/self/attr/current   # in the environment of the job\n" +
+			"start it outside of that sandbox, or let it connect to all ports of the nodes"}
+}
