@@ -23,6 +23,6 @@ func sandboxed(to netip.AddrPort) Fault {
 	}
 	return Fault{fmt.Sprintf("this process may not connect to %s (%v), and no route forbids it: a sandbox does (Landlock, "+
 		"SELinux, AppArmor, or a BPF program of its control group)", to, err),
-		"grep -E 'NoNewPrivs|Seccomp' /proc/self/status; cat /proc/self/attr/current   # in the environment of the job\n" +
+		"grep -E 'NoNewPrivs|Seccomp' /proc/self/status; cat /proc/self/attr/current   # in the job's environment\n" +
 			"start it outside of that sandbox, or let it connect to all ports of the nodes"}
 }

@@ -108,6 +108,12 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	}
 	text := fmt.Sprintf("no launch listens at %s yet: the node that has this address hosts the store. Start launch there "+
 		"with the same line, or name one of the nodes: --store HOST", strings.Join(s.store.Endpoints, ", "))
+	if a := s.store.Addr; userMode(a) {
+		return fmt.Sprintf("no launch listens at %s yet, and this node's own address is %s, which each container with a "+
+			"user-mode network (slirp4netns, QEMU) has: the nodes cannot reach each other there, and none has the store's "+
+			"address\n--network host   # for the containers, so that each node has the addresses of its machine",
+			strings.Join(s.store.Endpoints, ", "), a)
+	}
 	if ownNetwork(s.Node) {
 		text += "; in a container, --network host gives it the addresses of its machine"
 	}
@@ -221,6 +227,12 @@ func (s *Start) numberedTwice(err error) error {
 			Do("%s\nif that node replaces this one, there is nothing to do here", numbered(from))
 	}
 	return err
+}
+
+// userMode reports whether an address is in the network that slirp4netns and QEMU's user-mode network give by default
+// (slirp4netns(1): 10.0.2.100; QEMU: 10.0.2.15). It leads to no other machine.
+func userMode(a netip.Addr) bool {
+	return a == netip.AddrFrom4([4]byte{10, 0, 2, 100}) || a == netip.AddrFrom4([4]byte{10, 0, 2, 15})
 }
 
 // ownNetwork reports whether a node is in a container that has a network of its own by default, which other machines do

@@ -69,6 +69,18 @@ func TestANodeWithoutAStoreSaysWhatTheNameMeans(t *testing.T) {
 	}
 }
 
+// The address that each user-mode network gives is no address for other nodes.
+func TestANodeInAUserModeNetworkSaysSo(t *testing.T) {
+	for own, want := range map[string]bool{"10.0.2.100": true, "10.0.2.7": false, "10.66.0.2": false} {
+		s := &Start{store: &storeaddr.Place{Endpoints: []string{"10.66.0.1:29377"}, Addr: netip.MustParseAddr(own)}}
+		s.Job.Store.V = job.Store{Host: "10.66.0.1", Embedded: true}
+		got := s.unhosted(rendezvous.Event{Text: "connect: connection refused"})
+		if strings.Contains(got, "user-mode network") != want || !strings.Contains(got, "no launch listens") {
+			t.Errorf("%s: %q", own, got)
+		}
+	}
+}
+
 // A guess is said only where a fact of this node leads to it.
 func TestWhatANodeThatIsAloneSaysOfItsStore(t *testing.T) {
 	const hostname, container = "$(hostname)", "--network host"
