@@ -1,6 +1,7 @@
 package envgen
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -70,8 +71,32 @@ func lintGlooIfname(v *view, d setting.Decided) finding.Finding {
 			return finding.FailOr(v.glooSure(), "GLOO_SOCKET_IFNAME=%s: %s", d.Value, notExact(v.Node, name)).
 				Breaking("Gloo stops with \"Unable to find address for: %s\"", name).Do("%s", fixIfname(v, d, ""))
 		}
+		if own := unleased(v, name); own != "" {
+			return finding.Warnf("GLOO_SOCKET_IFNAME=%s: %s has only %s, which a machine gives itself where it gets no lease "+
+				"by DHCP", d.Value, name, own).Breaking("nodes with an address of that network do not reach this one").
+				Do("ip -br addr show dev %s   # on this node: get it an address; or\n%s", name, fixIfname(v, d, ""))
+		}
 	}
 	return none()
+}
+
+// unleased returns the only IPv4 address of an interface that is a link-local one (RFC 3927), while this node has
+// another kind for the others; "": it is not so. Where a peer has such an address too, they share a cable.
+func unleased(v *view, name string) string {
+	i, _ := v.Node.Interface(name)
+	if !v.World.Addr.IsValid() || v.World.Addr.Unmap().IsLinkLocalUnicast() ||
+		slices.ContainsFunc(v.World.Peers, netip.Addr.IsLinkLocalUnicast) {
+		return ""
+	}
+	own := ""
+	for _, p := range i.Addrs {
+		if a := p.Addr(); !a.IsLinkLocalUnicast() {
+			return ""
+		} else if a.Is4() {
+			own = a.String()
+		}
+	}
+	return own
 }
 
 // lintTPIfname never fails: TensorPipe falls back to 127.0.0.1, and only torch.distributed.rpc uses it.

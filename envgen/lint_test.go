@@ -58,6 +58,10 @@ func TestLint(t *testing.T) {
 			[]string{"warn env.ifname.gloo"}},
 		{"Gloo with a prefix", cpu.with("GLOO_SOCKET_IFNAME", "eth"), []string{"fail env.ifname.gloo"}},
 		{"Gloo with one of two missing", cpu.with("GLOO_SOCKET_IFNAME", "eth0,eth7"), []string{"fail env.ifname.gloo"}},
+		{"Gloo without a lease", machine(lo, eth0, iface(4, "eth1", "physical", "169.254.7.9/16")).noGPUs().
+			with("GLOO_SOCKET_IFNAME", "eth1"), []string{"warn env.ifname.gloo"}},
+		{"Gloo with a lease", machine(lo, eth0, iface(4, "eth1", "physical", "169.254.7.9/16", "10.9.0.5/24")).noGPUs().
+			with("GLOO_SOCKET_IFNAME", "eth1"), nil},
 		{"Gloo exact", cpu.with("GLOO_SOCKET_IFNAME", "eth0"), nil},
 		{"TensorPipe takes one name", gpu.with("TP_SOCKET_IFNAME", "eth0,docker0"),
 			[]string{"warn env.ifname.tensorpipe"}},

@@ -111,7 +111,7 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	if a := s.store.Addr; userMode(a) {
 		return fmt.Sprintf("no launch listens at %s yet, and this node's own address is %s, which each container with a "+
 			"user-mode network (slirp4netns, QEMU) has: the nodes cannot reach each other there, and none has the store's "+
-			"address\n--network host   # for the containers, so that each node has the addresses of its machine",
+			"address. Start the containers with --network host: then each node has the addresses of its machine",
 			strings.Join(s.store.Endpoints, ", "), a)
 	}
 	if ownNetwork(s.Node) {
