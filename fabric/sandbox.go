@@ -21,8 +21,8 @@ func sandboxed(to netip.AddrPort) Fault {
 	if _, err := nextHop(netip.Addr{}, to); err != nil {
 		return Fault{}
 	}
-	return Fault{fmt.Sprintf("this process may not connect to %s (%v), and no route forbids it: a sandbox does (Landlock, "+
-		"SELinux, AppArmor, or a BPF program of its control group)", to, err),
-		"grep -E 'NoNewPrivs|Seccomp' /proc/self/status; cat /proc/self/attr/current   # in the job's environment\n" +
+	return Fault{fmt.Sprintf("this process may not connect to %s (%v), and no route forbids it: a sandbox does "+
+		"(Landlock, SELinux, AppArmor, or a BPF program of its control group)", to, err),
+		"grep -E 'NoNewPrivs|Seccomp' /proc/self/status; cat /proc/self/attr/current   # in the job\n" +
 			"start it outside of that sandbox, or let it connect to all ports of the nodes"}
 }
