@@ -45,8 +45,8 @@ func undiscovered(iface string, of netip.Addr) Fault {
 	switch there, _ := presence(iface, of); {
 	case there == Here:
 	case answered:
-		return Fault{fmt.Sprintf("%s answers the neighbour discovery of this node (ICMPv6), and the answers arrive on %s and "+
-			"are dropped here, as by a firewall of this node: %s", of, iface, without), fix}
+		return Fault{fmt.Sprintf("%s answers the neighbour discovery of this node (ICMPv6), and the answers arrive on %s "+
+			"and are dropped here, as by a firewall of this node: %s", of, iface, without), fix}
 	case asks && !asked:
 		return Fault{fmt.Sprintf("this node's neighbour discovery (ICMPv6) for %s does not leave by %s, as with a firewall "+
 			"here: %s", of, iface, without), fix}

@@ -43,8 +43,8 @@ func Unheard(dst netip.Addr) Fault {
 		return Fault{}
 	}
 	return Fault{fmt.Sprintf("no machine answers this node's ARP on %[1]s, %[2]s neither, and %[1]s %[3]s: the "+
-		"virtual switch, the hypervisor or the port of the switch may drop frames with it (forged transmits, MAC spoofing check, port "+
-		"security)", h.iface, asked[0], odd),
+		"virtual switch, the hypervisor or the port of the switch may drop frames with it (forged transmits, MAC spoofing "+
+		"check, port security)", h.iface, asked[0], odd),
 		fmt.Sprintf("ip -d link show %s   # on this node: its hardware address\n"+
 			"in the virtual switch (VMware: promiscuous mode, forged transmits) or for the virtual function (ip link set PF "+
 			"vf N spoofchk off): admit it\nor use the machine's own network: --network host, or ipvlan in place of macvlan",
