@@ -93,7 +93,9 @@ const Worker = "pt_data_worker"
 func runPySpy(ctx context.Context, tool string, pid int) ([]Stack, error) {
 	s, err := dumped(ctx, tool, "--locals", "--pid", strconv.Itoa(pid))
 	if err != nil {
-		s, err = dumped(ctx, tool, "--pid", strconv.Itoa(pid))
+		if without, again := dumped(ctx, tool, "--pid", strconv.Itoa(pid)); again == nil {
+			return without, nil
+		}
 	}
 	return s, err
 }
