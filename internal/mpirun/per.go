@@ -94,6 +94,9 @@ func policyOf(name, value string) string {
 	case "npernode", "N", "base_n_pernode", "ppr_n_pernode":
 		return "ppr:" + value + ":node"
 	case "pernode", "base_pernode", "ppr_pernode":
+		if isFalse(value) {
+			return ""
+		}
 		return "ppr:1:node"
 	case "npersocket", "base_n_persocket", "ppr_n_persocket":
 		return "ppr:" + value + ":socket"
@@ -105,6 +108,13 @@ func policyOf(name, value string) string {
 		return value
 	}
 	return ""
+}
+
+// isFalse reports whether Open MPI reads the value of a boolean parameter as false (mca_base_var_enum_bool_vfs).
+func isFalse(value string) bool {
+	value = strings.ToLower(strings.TrimSpace(value))
+	n, err := strconv.Atoi(value)
+	return err == nil && n == 0 || slices.Contains([]string{"f", "false", "no", "n", "disabled"}, value)
 }
 
 // parameters returns the MCA parameters that place processes.
@@ -133,7 +143,8 @@ func (r *reader) inForce(name string) (setting.Decided, bool) {
 func (r *reader) threads() bool {
 	_, ok := r.option("use-hwthread-cpus")
 	return ok || slices.ContainsFunc(r.Decided, func(d setting.Decided) bool {
-		return strings.Contains(d.Name, "use_hwthread") || strings.Contains(strings.ToLower(d.Value), "hwtcpus")
+		return strings.Contains(d.Name, "use_hwthread") && !isFalse(d.Value) ||
+			strings.Contains(strings.ToLower(d.Value), "hwtcpus")
 	})
 }
 

@@ -39,6 +39,15 @@ func TestWhereALinePlacesItsProcesses(t *testing.T) {
 			Option: "OMPI_MCA_rmaps_base_mapping_policy=ppr:2:node"},
 		"mpirun --mca rmaps_base_n_persocket 1 ./a": {N: 1, Of: "package", Option: "OMPI_MCA_rmaps_base_n_persocket=1"},
 
+		"mpirun --mca rmaps_base_pernode 1 ./a": {N: 1, Of: "node", Option: "OMPI_MCA_rmaps_base_pernode=1"},
+		"mpirun --mca rmaps_base_cpus_per_proc 2 --mca hwloc_base_use_hwthreads_as_cpus 1 ./a": {Of: "slot", CPUs: 2,
+			Threads: true, Option: "OMPI_MCA_rmaps_base_cpus_per_proc=2"},
+		"mpirun --mca rmaps_base_cpus_per_proc 2 --mca hwloc_base_use_hwthreads_as_cpus 0 ./a": {Of: "slot", CPUs: 2,
+			Option: "OMPI_MCA_rmaps_base_cpus_per_proc=2"},
+		"mpirun --mca rmaps_base_pernode 0 ./a":        nil,
+		"mpirun --mca rmaps_ppr_pernode false ./a":     nil,
+		"mpirun --mca rmaps_base_pernode disabled ./a": nil,
+
 		"mpirun --map-by ppr:2:node:PE=4 --bind-to none ./a": {N: 2, Of: "node",
 			Option: "--map-by ppr:2:node:PE=4"},
 		"mpirun --map-by slot:PE=2 --bind-to none ./a":                       nil,
