@@ -127,39 +127,3 @@ func (a Around) Fault() Fault {
 		fmt.Sprintf("ip -br addr show dev %s; ip link show dev %[1]s\ncompare the address and the hardware address with "+
 			"those that the switch, hypervisor or cloud has for this port, and its security groups", a.Interface)}
 }
-
-// freshTicks is how long ago a neighbour may have asked for this node's address: a minute, in ticks of USER_HZ.
-const freshTicks = 60 * 100
-
-// Voiceless returns machines in the network of an address of this node, without some, that have asked for a hardware
-// address here within a minute, to which this node has not sent anything, and that answer by ARP and nothing by IP. It
-// sends some packets only where there are such neighbours, which takes up to 3 s. Nothing is known where this user may
-// send no echo.
-func Voiceless(ctx context.Context, own netip.Addr, but []netip.Addr) (out []netip.Addr) {
-	i, ok := interfaceWith(own.Unmap())
-	if !ok {
-		return nil
-	}
-	all, _ := netlink.NeighList(i.Index, netlink.FAMILY_V4)
-	var asked []netip.Addr
-	for _, n := range all {
-		a, ok := netip.AddrFromSlice(n.IP)
-		a = a.Unmap()
-		if ok && n.State&unix.NUD_STALE != 0 && n.Updated < freshTicks && len(asked) < maxAround && !slices.Contains(but, a) {
-			asked = append(asked, a)
-		}
-	}
-	if len(asked) == 0 {
-		return nil
-	}
-	heard, echoes := answerers(ctx, asked, 0, aroundWait)
-	for _, a := range asked {
-		if heard[a] || !echoes || len(out) == enoughMute {
-			continue
-		}
-		if who, known := Near(own, a); known && len(who) > 0 {
-			out = append(out, a)
-		}
-	}
-	return out
-}

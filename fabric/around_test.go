@@ -47,33 +47,6 @@ func drop(hook, rules string) string {
 	return "nft \"table ip f { chain c { type filter hook " + hook + " priority 0; " + rules + "; }; }\""
 }
 
-// The host of the store finds the machine that has asked for its hardware address and sends no IP.
-func TestWhoAsksByARPAlone(t *testing.T) {
-	own, far := netip.MustParseAddr("10.0.2.1"), netip.MustParseAddr("10.0.2.2")
-	for name, tt := range map[string]struct {
-		far  string
-		want bool
-	}{
-		"it sends no IP": {"nft \"table netdev f { chain e { type filter hook egress device eth0 priority 0; " +
-			"ether type ip drop; }; }\"", true},
-		"it answers": {"true", false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWired(t)
-			w.far(tt.far)
-			w.far("python3 -c \"import socket; s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM); " +
-				"s.sendto(bytes(1),(\\\"10.0.2.1\\\",9))\" || true; sleep 0.2")
-			if got := Voiceless(t.Context(), own, nil); slices.Contains(got, far) != tt.want {
-				t.Errorf("got %v", got)
-			}
-			if got := Voiceless(t.Context(), own, []netip.Addr{far}); len(got) > 0 {
-				t.Errorf("a caller is among %v", got)
-			}
-		})
-	}
-}
-
 func TestWhatThePacketsOfATunnelShow(t *testing.T) {
 	c := carriage{"VXLAN", unix.IPPROTO_UDP, 8472, 8472, netip.MustParseAddr("10.66.0.1")}
 	to := netip.MustParseAddr("10.244.0.1")

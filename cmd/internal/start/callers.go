@@ -1,7 +1,6 @@
 package start
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -11,7 +10,6 @@ import (
 
 	"launch/diagnose/scene"
 	"launch/fabric"
-	"launch/internal/finding"
 	"launch/internal/process"
 )
 
@@ -138,12 +136,7 @@ func (s *Start) sayCallers() func(now time.Time) {
 	}
 	port := int(s.store.Serve[0].Port())
 	c := newUnreachedCallers(wrongWay)
-	listens := time.Now().Add(silentAfter)
 	return func(now time.Time) {
-		if !listens.IsZero() && now.After(listens) {
-			listens = time.Time{}
-			s.sayVoiceless(process.Callers(os.DirFS("/proc"), port))
-		}
 		procfs := os.DirFS("/proc")
 		half, unheard := process.HalfOpen(procfs, port), scene.Unheard(uint16(port))
 		var open []netip.AddrPort
@@ -153,17 +146,5 @@ func (s *Start) sayCallers() func(now time.Time) {
 		for _, text := range c.look(now, half, unheard, open) {
 			s.UI.Note("%s", strings.TrimSpace(text))
 		}
-	}
-}
-
-// sayVoiceless prints which machines look for this node, the store's host, and get no packet of IP to it; callers are
-// the other ends of connections to the store.
-func (s *Start) sayVoiceless(callers []netip.AddrPort) {
-	own := s.store.Addr
-	but := finding.Map(callers, func(a netip.AddrPort) netip.Addr { return a.Addr().Unmap() })
-	for _, a := range fabric.Voiceless(context.Background(), own, but) {
-		s.UI.Note("%s has asked for this node's hardware address, and it answers ARP and no packet of IP. If it is a node "+
-			"of this job, its own firewall, or a filter at its port of the network (port security, anti-spoofing, a security "+
-			"group, a source check), drops IP between it and %s\nip neigh show %[1]s   # here: its hardware address", a, own)
 	}
 }
