@@ -48,30 +48,32 @@ func drop(hook, rules string) string {
 }
 
 func TestWhatThePacketsOfATunnelShow(t *testing.T) {
-	c := carriage{"VXLAN", unix.IPPROTO_UDP, 8472, 8472, netip.MustParseAddr("10.66.0.1")}
+	c := carriage{"VXLAN", unix.IPPROTO_UDP, 8472, 42, netip.MustParseAddr("10.66.0.1")}
 	to := netip.MustParseAddr("10.244.0.1")
-	count := func(tx, rx uint64) netlink.LinkStatistics {
-		return netlink.LinkStatistics{TxPackets: tx, RxPackets: rx}
+	count := func(tx, lost, rx uint64) netlink.LinkStatistics {
+		return netlink.LinkStatistics{TxPackets: tx, TxDropped: lost, RxPackets: rx}
 	}
 	for _, tt := range []struct {
 		arrived     string
 		before, now netlink.LinkStatistics
-		want        string
+		want        string // "": nothing
 	}{
-		{"eth0", count(3, 0), count(6, 0), "arrive at eth0, and this node's own firewall drops them"},
-		{"eth0", count(3, 8), count(6, 9), "get no answer: a filter there or between drops UDP 8472"},
-		{"", count(3, 0), count(3, 0), "do not leave this node"},
-		{"", count(3, 0), count(6, 0), "vx0 has received none since it exists"},
-		{"", count(3, 5), count(6, 5), "get no answer: a filter there or between"},
+		{"eth0", count(3, 0, 0), count(6, 0, 0), "arrive at eth0, and this node's own firewall drops them"},
+		{"eth0", count(3, 0, 8), count(6, 0, 9), ""},
+		{"", count(3, 0, 0), count(3, 2, 0), "do not leave this node"},
+		{"", count(3, 0, 0), count(3, 0, 0), ""},
+		{"", count(3, 0, 0), count(6, 1, 0), ""},
+		{"", count(3, 0, 0), count(6, 0, 0), ""},
+		{"", count(3, 0, 5), count(6, 0, 5), ""},
 	} {
-		if f := c.fault("vx0", to, tt.arrived, tt.before, tt.now); !strings.Contains(f.Why, tt.want) {
-			t.Errorf("got %q, want %q", f.Why, tt.want)
+		f := c.fault("vx0", to, tt.arrived, tt.before, tt.now)
+		if (f.Why == "") != (tt.want == "") || !strings.Contains(f.Why, tt.want) {
+			t.Errorf("%+v: got %q, want %q", tt, f.Why, tt.want)
 		}
 	}
-	gre := carriage{"GRE", unix.IPPROTO_GRE, 0, 0, c.host}
-	if f := gre.fault("gre1", to, "", count(0, 0), count(1, 0)); !strings.Contains(f.Why, "(IP protocol 47)") ||
-		!strings.Contains(f.Do, "and proto 47") {
-		t.Errorf("GRE: %+v", f)
+	p := packet{proto: unix.IPPROTO_UDP, from: c.host, dport: 8472, vni: 42}
+	if other := (packet{proto: unix.IPPROTO_UDP, from: c.host, dport: 8472, vni: 43}); !c.is(p) || c.is(other) {
+		t.Error("the packets of another network count")
 	}
 }
 
@@ -94,41 +96,21 @@ func TestWhereATunnelLeads(t *testing.T) {
 	}
 }
 
-func TestAWireguardPeerIsFoundByItsNetworks(t *testing.T) {
-	attr := func(kind byte, value ...byte) []byte {
-		n := 4 + len(value)
-		return append(append([]byte{byte(n), byte(n >> 8), kind, 0}, value...), make([]byte, (4-n%4)%4)...)
-	}
-	peer := func(last byte, bits byte) []byte {
-		at := attr(wgEndpoint, 2, 0, 0xca, 0x6c, 10, 66, 0, last, 0, 0, 0, 0, 0, 0, 0, 0)
-		allowed := attr(0, append(attr(wgAddress, 10, 244, last, 0), attr(wgBits, bits)...)...)
-		return attr(0, append(at, attr(wgAllowed, allowed...)...)...)
-	}
-	answer := append([]byte{0, 1, 0, 0}, attr(wgListenPort, 0x10, 0x27)...)
-	answer = append(answer, attr(wgPeers, append(peer(1, 16), peer(2, 24)...)...)...)
-	for to, want := range map[string]string{"10.244.2.7": "10.66.0.2", "10.244.9.7": "10.66.0.1"} {
-		got := wireguardEnd([][]byte{answer}, netip.MustParseAddr(to))
-		if len(got) != 1 || got[0].host.String() != want || got[0].port != 51820 || got[0].own != 10000 {
-			t.Errorf("%s: %v", to, got)
-		}
-	}
-	if got := wireguardEnd([][]byte{answer, nil}, netip.MustParseAddr("192.0.2.1")); len(got) > 0 {
-		t.Errorf("no peer: %v", got)
-	}
-}
-
 func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 	own, to := netip.MustParseAddrPort("10.0.0.1:40000"), netip.MustParseAddrPort("10.0.0.2:29377")
 	syn := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, sport: 40000, dport: 29377}
 	back := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 29377, dport: 40000}
 	other := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 22, dport: 40001}
-	esp := packet{iface: 2, out: true, proto: unix.IPPROTO_ESP}
+	masqueraded := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, to: to.Addr(), sport: 1, dport: to.Port()}
+	apart := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, to: to.Addr(), sport: 1, dport: 22}
+	carried := packet{iface: 2, out: true, wraps: true}
 	for name, tt := range map[string]struct {
 		seen            []packet
 		opened, no, sum bool
 		want            string
 	}{
-		"dropped elsewhere": {seen: []packet{syn, other}}, "encrypted": {seen: []packet{esp}},
+		"dropped elsewhere": {seen: []packet{syn, other}}, "carried": {seen: []packet{carried}},
+		"masqueraded": {seen: []packet{masqueraded}}, "another call": {seen: []packet{apart}, want: "does not leave"},
 		"its own output": {want: "does not leave by eth9"}, "no neighbour": {no: true},
 		"its own input":  {seen: []packet{syn, back}, want: "this node drops them"},
 		"wrong checksum": {seen: []packet{syn, back}, sum: true}, "opened": {seen: []packet{syn, back}, opened: true},
@@ -144,5 +126,26 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 	}
 	if _, ok := readPacket([]byte{0x60, 0, 0, 0}); ok {
 		t.Error("a packet of IPv6 is read")
+	}
+	six := func(next byte, ports ...byte) []byte {
+		return append(append([]byte{0x60, 0, 0, 0, 0, 8, next, 64}, make([]byte, 32)...), ports...)
+	}
+	const arp, mpls, ipv6 = 0x0608, 0x4788, 0xdd86 // in the byte order of the network
+	for name, tt := range map[string]struct {
+		kind  uint16
+		b     []byte
+		wraps bool
+	}{
+		"ARP": {arp, make([]byte, 28), false}, "MPLS": {mpls, make([]byte, 64), true},
+		"ESP in IPv6": {ipv6, six(unix.IPPROTO_ESP, 0, 0, 0, 1), true}, "TCP": {ipv6, six(unix.IPPROTO_TCP, 0, 9, 0, 9), false},
+		"neighbour discovery": {ipv6, six(unix.IPPROTO_ICMPV6, 135, 0, 0, 0), false},
+		"ESP in UDP":          {ipv6, six(unix.IPPROTO_UDP, 0, 9, 0x11, 0x94), true},
+	} {
+		if got := wrapsOther(tt.kind, tt.b); got != tt.wraps {
+			t.Errorf("%s: wraps is %v", name, got)
+		}
+	}
+	if !wraps(unix.IPPROTO_AH, 0, 0) || wraps(unix.IPPROTO_UDP, 40000, 53) {
+		t.Error("AH carries other packets, and a name server's do not")
 	}
 }

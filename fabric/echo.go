@@ -23,11 +23,11 @@ type askedHost struct {
 func answerers(ctx context.Context, hosts []netip.Addr, port uint16, limit time.Duration) (heard map[netip.Addr]bool,
 	echoes bool) {
 	heard = map[netip.Addr]bool{}
-	var all []askedHost
+	var all []*askedHost
 	for _, a := range hosts {
 		h := ask(a.Unmap(), port)
 		echoes = echoes || h.echo >= 0
-		all = append(all, h)
+		all = append(all, &h)
 	}
 	defer func() {
 		for _, h := range all {
@@ -98,7 +98,7 @@ func (h askedHost) close() {
 }
 
 // answered reports whether the host itself has sent something.
-func (h askedHost) answered() bool {
+func (h *askedHost) answered() bool {
 	level, errs := unix.SOL_IP, unix.IP_RECVERR
 	if h.at.Is6() {
 		level, errs = unix.SOL_IPV6, unix.IPV6_RECVERR
@@ -108,8 +108,15 @@ func (h askedHost) answered() bool {
 			return true
 		}
 	}
-	if h.tcp >= 0 && answers(h.tcp, 0) {
-		return true
+	if h.tcp >= 0 {
+		answered, over := outcome(h.tcp, 0)
+		if answered {
+			return true
+		}
+		if over { // by another machine
+			_ = unix.Close(h.tcp)
+			h.tcp = -1
+		}
 	}
 	b := make([]byte, 256)
 	for h.echo >= 0 {

@@ -16,7 +16,7 @@ const legWait = 1300 * time.Millisecond
 // leg is what the interfaces show of a call.
 type leg struct {
 	opened bool // it has an answer
-	left   bool // its packet has left, perhaps to another address (NAT), or encrypted
+	left   bool // its packet has left, perhaps to another address (NAT) or in another one, or that is not known
 	back   int  // the index of the interface at which packets for it have arrived; 0: none have
 }
 
@@ -44,13 +44,17 @@ func (h hop) filtered(c Call) Fault {
 	}
 	defer unix.Close(fd)
 	var l leg
+	over := false
 	for end := time.Now().Add(legWait); !l.opened && time.Now().Before(end); {
 		t.watch(100*time.Millisecond, func(p packet) bool {
 			l.see(p, own, c.To)
 			return true
 		})
-		l.opened = answers(fd, 0)
+		if !over {
+			l.opened, over = outcome(fd, 0)
+		}
 	}
+	l.left = l.left || !t.whole()
 	if l.back > 0 && DetourTo(c.From, c.To).Why != "" {
 		return Fault{} // rp_filter, and another rule names it
 	}
@@ -58,15 +62,14 @@ func (h hop) filtered(c Call) Fault {
 	return l.fault(h.iface, dst, there == Here, ReadDrops(os.DirFS("/proc")).Sums > sums)
 }
 
-// see takes one packet.
+// see takes one packet. NAT changes where a packet goes, or its source port, and another packet may carry it.
 func (l *leg) see(p packet, own, to netip.AddrPort) {
-	const natTraversal = 4500 // RFC 3948
 	switch {
-	case p.proto == unix.IPPROTO_ESP, p.proto == unix.IPPROTO_UDP && p.dport == natTraversal:
+	case p.wraps:
 		l.left = l.left || p.out
 	case p.proto != unix.IPPROTO_TCP:
 	case p.out:
-		l.left = l.left || p.sport == own.Port()
+		l.left = l.left || p.sport == own.Port() || p.to == to.Addr() && p.dport == to.Port()
 	case p.from == to.Addr() && p.sport == to.Port() && p.dport == own.Port():
 		l.back = p.iface
 	}

@@ -56,7 +56,14 @@ func follow(from netip.Addr, to netip.AddrPort, within time.Duration) (on netip.
 }
 
 // answers returns whether a call has an answer within a time: it opens, or is refused.
-func answers(fd int, within time.Duration) bool {
+func answers(fd int, within time.Duration) (answered bool) {
+	answered, _ = outcome(fd, within)
+	return answered
+}
+
+// outcome is answers, and returns whether the call is over, be it by another error. Then it must not be asked again:
+// the kernel deletes the error as it is read.
+func outcome(fd int, within time.Duration) (answered, over bool) {
 	for end := time.Now().Add(within); ; {
 		left := max(0, time.Until(end))
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, int(left/time.Millisecond))
@@ -64,10 +71,10 @@ func answers(fd int, within time.Duration) bool {
 		case errors.Is(err, unix.EINTR) && left > 0: // the runtime of Go sends signals to its threads
 			continue
 		case err != nil || n == 0:
-			return false
+			return false, false
 		}
 		code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
-		return err == nil && (code == 0 || unix.Errno(code) == unix.ECONNREFUSED)
+		return err == nil && (code == 0 || unix.Errno(code) == unix.ECONNREFUSED), true
 	}
 }
 

@@ -174,10 +174,23 @@ func TestWhichOfThisNodesTablesAreTheReason(t *testing.T) {
 			w.overlays()
 			w.drops("output", "udp dport 8472")
 		}},
-		"a VXLAN whose packets the other host drops": {"10.244.0.2:29500", "packets in the tunnel (UDP 8472) get no answer" +
-			": a filter there or between drops UDP 8472", func(w *wired) {
+		"a VXLAN whose packets the other host drops": {"10.244.0.2:29500", "", func(w *wired) {
 			w.overlays()
 			w.far("nft \"table ip f { chain i { type filter hook input priority 0; udp dport 8472 drop; }; }\"")
+		}},
+		"a VXLAN that works to a machine that is down": {"10.244.0.3:29500", "", func(w *wired) {
+			w.overlays()
+			w.run("bridge fdb append 02:00:00:00:00:03 dev vx0 dst 10.0.2.2; " +
+				"ip neigh replace 10.244.0.3 lladdr 02:00:00:00:00:03 dev vx0 nud permanent")
+		}},
+		"another VXLAN between the two hosts whose packets this node drops": {"10.244.0.2:29500", "", func(w *wired) {
+			w.overlays()
+			w.far("ip link set vx0 down")
+			w.run("ip link add vx1 type vxlan id 43 dstport 8472 local 10.0.2.1 remote 10.0.2.2 dev eth0; ip link set vx1 up; " +
+				"ip addr add 10.245.0.1/24 dev vx1")
+			w.far("ip link add vx1 type vxlan id 43 dstport 8472 local 10.0.2.2 remote 10.0.2.1 dev eth0; ip link set vx1 up; " +
+				"ip addr add 10.245.0.2/24 dev vx1; (for i in 1 2 3 4 5 6 7 8; do ping -c 1 -W 1 10.245.0.1; sleep 0.5; done) " +
+				">/dev/null 2>&1 &")
 		}},
 		"a VXLAN that works to a machine that drops calls": {"10.244.0.2:29500", "", func(w *wired) {
 			w.overlays()
@@ -189,6 +202,15 @@ func TestWhichOfThisNodesTablesAreTheReason(t *testing.T) {
 		}},
 		"this node drops its calls": {"10.0.2.2:29500", "what this node sends to 10.0.2.2 does not leave by eth0",
 			func(w *wired) { w.drops("output", "tcp dport 29500") }},
+		"the other machine drops calls, and NAT changes their ports": {"10.0.2.2:29500", "", func(w *wired) {
+			w.far("nft \"table ip f { chain i { type filter hook input priority 0; tcp dport 29500 drop; }; }\"")
+			w.run("nft 'table ip n { chain c { type nat hook postrouting priority 100; masquerade fully-random; }; }'")
+		}},
+		"this node rejects its own calls": {"10.0.2.2:29500", "what this node sends to 10.0.2.2 does not leave by eth0",
+			func(w *wired) {
+				w.run("nft 'table ip f { chain c { type filter hook output priority 0; " +
+					"tcp dport 29500 reject with icmp type admin-prohibited; }; }'")
+			}},
 		"the other machine drops calls": {"10.0.2.2:29500", "", func(w *wired) {
 			w.far("nft \"table ip f { chain i { type filter hook input priority 0; tcp dport 29500 drop; }; }\"")
 		}},

@@ -16,8 +16,8 @@ import (
 type carriage struct {
 	kind  string     // "VXLAN"
 	proto byte       // of IP
-	port  uint16     // of UDP, to which they are sent; 0: another protocol
-	own   uint16     // to which those from there are sent
+	port  uint16     // of UDP, to which both ends send; 0: another protocol
+	vni   uint32     // of VXLAN and Geneve
 	host  netip.Addr // the other end
 }
 
@@ -28,13 +28,14 @@ func (c carriage) String() string {
 	return fmt.Sprintf("IP protocol %d", c.proto)
 }
 
-// is reports whether a packet is one of the tunnel's that arrives.
+// is reports whether a packet is one of the tunnel's that arrives. Those of several tunnels of GRE look the same.
 func (c carriage) is(p packet) bool {
-	return !p.out && p.proto == c.proto && p.dport == c.own && p.from == c.host
+	return !p.out && p.proto == c.proto && p.dport == c.port && p.vni == c.vni && p.from == c.host &&
+		p.proto != unix.IPPROTO_GRE
 }
 
-// tunnelled returns why the packets of a call get lost where their way is a tunnel: an entry of a VXLAN is old, or the
-// host at the other end answers this node, and not through the tunnel.
+// tunnelled returns why the packets of a call get lost where their way is a tunnel: an entry of a VXLAN is old, or this
+// node itself drops the tunnel's packets. Where no answer returns, the machine that the tunnel leads to may be down.
 func (h hop) tunnelled(c Call) Fault {
 	link, err := netlink.LinkByName(h.iface)
 	if err != nil {
@@ -63,41 +64,42 @@ func (h hop) tunnelled(c Call) Fault {
 // carriages returns to which hosts a tunnel sends packets for a neighbour, and in what, with the neighbour's hardware
 // address where that decides; none: it is no tunnel, or another program or the route decides.
 func carriages(link netlink.Link, next netip.Addr) (out []carriage, mac string) {
-	one := func(kind string, proto byte, port uint16, ip []byte) []carriage {
+	one := func(kind string, proto byte, port uint16, vni uint32, ip []byte) []carriage {
 		host, ok := netip.AddrFromSlice(ip)
 		if host = host.Unmap(); !ok || host.IsUnspecified() || host.IsMulticast() {
 			return nil
 		}
-		return []carriage{{kind, proto, port, port, host}}
+		return []carriage{{kind, proto, port, vni, host}}
 	}
 	switch l := link.(type) {
 	case *netlink.Vxlan:
+		if l.FlowBased {
+			return nil, ""
+		}
 		mac, hosts := l2Hosts(l.Attrs().Index, next)
 		for _, host := range hosts {
-			out = append(out, one("VXLAN", unix.IPPROTO_UDP, uint16(l.Port), host.AsSlice())...)
+			out = append(out, one("VXLAN", unix.IPPROTO_UDP, uint16(l.Port), uint32(l.VxlanId), host.AsSlice())...)
 		}
 		if len(out) == 0 {
-			out = one("VXLAN", unix.IPPROTO_UDP, uint16(l.Port), l.Group)
+			out = one("VXLAN", unix.IPPROTO_UDP, uint16(l.Port), uint32(l.VxlanId), l.Group)
 		}
 		return out, mac
 	case *netlink.Geneve:
-		return one("Geneve", unix.IPPROTO_UDP, l.Dport, l.Remote), ""
+		return one("Geneve", unix.IPPROTO_UDP, l.Dport, l.ID, l.Remote), ""
 	case *netlink.Gretun:
-		return one("GRE", unix.IPPROTO_GRE, 0, l.Remote), ""
+		return one("GRE", unix.IPPROTO_GRE, 0, 0, l.Remote), ""
 	case *netlink.Gretap:
-		return one("GRE", unix.IPPROTO_GRE, 0, l.Remote), ""
+		return one("GRE", unix.IPPROTO_GRE, 0, 0, l.Remote), ""
 	case *netlink.Iptun:
-		return one("IPIP", unix.IPPROTO_IPIP, 0, l.Remote), ""
+		return one("IPIP", unix.IPPROTO_IPIP, 0, 0, l.Remote), ""
 	case *netlink.Sittun:
-		return one("SIT", unix.IPPROTO_IPV6, 0, l.Remote), ""
-	case *netlink.Wireguard:
-		return peersOf(l.Attrs().Index, next), ""
+		return one("SIT", unix.IPPROTO_IPV6, 0, 0, l.Remote), ""
 	}
 	return nil, ""
 }
 
-// carried returns that what a tunnel carries does not get through while its two hosts reach each other. It sends some
-// packets through the tunnel, and some to the other host.
+// carried returns that this node itself drops the packets of a tunnel whose other end answers it. It sends some packets
+// through the tunnel, and some to the other host.
 func (h hop) carried(c Call, by carriage, next netip.Addr) Fault {
 	before := statisticsOf(h.iface)
 	t, err := newTap()
@@ -120,43 +122,28 @@ func (h hop) carried(c Call, by carriage, next netip.Addr) Fault {
 	if direct, _ := answerers(context.Background(), []netip.Addr{by.host}, c.To.Port(), directWait); !direct[by.host] {
 		return Fault{}
 	}
-	now := statisticsOf(h.iface)
-	return by.fault(h.iface, c.To.Addr(), ifaceName(arrived), before, now)
+	return by.fault(h.iface, c.To.Addr(), ifaceName(arrived), before, statisticsOf(h.iface))
 }
 
 // directWait bounds the wait for an answer of the host at the other end of a tunnel.
 const directWait = 500 * time.Millisecond
 
 // fault says what the packets of a tunnel show: at which interface they arrive, if any, and what the tunnel has counted
-// before some were sent, and after.
+// before some were sent, and after. The kernel counts a packet that does not leave as dropped (iptunnel_xmit_stats).
 func (c carriage) fault(iface string, to netip.Addr, arrived string, before, now netlink.LinkStatistics) Fault {
 	way := fmt.Sprintf("the way of this node to %s is the tunnel %s (%s), and the host at its other end, %s, answers "+
 		"without it: ", to, iface, c.kind, c.host)
-	show := "nft list ruleset; iptables -S"
-	dump := fmt.Sprintf("tcpdump -ni any host %s and %s   # here and there: which of them sends, and what arrives", c.host,
-		c.expression())
+	const show = "nft list ruleset; iptables -S"
+	unread := before.RxDropped == now.RxDropped && before.RxErrors == now.RxErrors
 	switch {
-	case arrived != "" && now.RxPackets == before.RxPackets:
+	case arrived != "" && now.RxPackets == before.RxPackets && unread:
 		return Fault{way + fmt.Sprintf("the tunnel's packets (%s) arrive at %s, and this node's own firewall drops them", c,
 			arrived), show + fmt.Sprintf("\naccept %s from %s", c, c.host)}
-	case now.TxPackets == before.TxPackets:
+	case now.TxPackets == before.TxPackets && now.TxDropped > before.TxDropped:
 		return Fault{way + fmt.Sprintf("the tunnel's packets (%s) do not leave this node: its own firewall drops them", c),
-			show + fmt.Sprintf("\naccept %s to %s", c, c.host)}
-	case now.RxPackets == 0:
-		return Fault{way + fmt.Sprintf("the tunnel's packets (%s) do not get through, and %s has received none since it "+
-			"exists", c, iface), show + fmt.Sprintf("   # here, and on %s: is %s accepted?\n", c.host, c) + dump}
+			show + fmt.Sprintf("; tc -s qdisc\naccept %s to %s", c, c.host)}
 	}
-	return Fault{way + fmt.Sprintf("packets in the tunnel (%s) get no answer: a filter there or between drops %[1]s, or "+
-		"what leaves the tunnel there", c), fmt.Sprintf("nft list ruleset; iptables -S   # on %s: is %s accepted?\n",
-		c.host, c) + dump}
-}
-
-// expression is how pcap-filter(7) names the tunnel's packets.
-func (c carriage) expression() string {
-	if c.port > 0 {
-		return fmt.Sprintf("udp port %d", c.port)
-	}
-	return fmt.Sprintf("proto %d", c.proto)
+	return Fault{}
 }
 
 // ifaceName returns the name of an interface; "": there is none of that index.
