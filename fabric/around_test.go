@@ -1,38 +1,61 @@
 package fabric
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// A machine that answers ARP and nothing of IP shows that this node's own port of the network is at fault, and one that
-// answers anything that it is not.
+// Several machines that answer ARP and nothing of IP show that this node's own port of the network may be at fault, and
+// one that answers anything that it is not. A firewall may drop the rest of what one machine gets.
 func TestWhatTheMachinesAroundAnswer(t *testing.T) {
 	to, far := netip.MustParseAddrPort("10.0.2.9:29377"), netip.MustParseAddr("10.0.2.2")
 	for name, tt := range map[string]struct {
 		far          string
+		alone        bool // there is one machine
+		connected    bool // to which a connection is open
 		answer, mute bool
 	}{
-		"it answers":           {"true", true, false},
-		"it answers pings":     {drop("input", "meta l4proto != icmp drop"), true, false},
-		"it is gone":           {"ip link set eth0 down", false, false},
-		"only ARP gets there":  {drop("input", "drop"), false, true},
-		"only ARP gets back":   {drop("output", "drop"), false, true},
-		"it refuses all calls": {drop("input", "meta l4proto tcp reject; meta l4proto { udp, icmp } drop"), true, false},
+		"it answers":           {far: "true", answer: true},
+		"it answers pings":     {far: drop("input", "meta l4proto != icmp drop"), answer: true},
+		"it is gone":           {far: "ip link set eth0 down"},
+		"only ARP gets there":  {far: drop("input", "drop"), mute: true},
+		"only ARP gets back":   {far: drop("output", "drop"), mute: true},
+		"one has a firewall":   {far: drop("input", "drop"), alone: true},
+		"SSH is open to it":    {far: drop("input", "ct state established accept; drop"), connected: true},
+		"it refuses all calls": {far: drop("input", "meta l4proto tcp reject; meta l4proto { udp, icmp } drop"), answer: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWired(t)
 			w.run("ip route del default")
+			if !tt.alone {
+				w.far("sysctl -qw net.ipv4.conf.all.arp_ignore=1; ip link add link eth0 name m0 type macvlan mode bridge; " +
+					"ip addr add 10.0.2.3/24 dev m0; ip link set m0 up")
+				isAnswered(netip.Addr{}, netip.MustParseAddrPort("10.0.2.3:9"))
+			}
 			isAnswered(netip.Addr{}, netip.AddrPortFrom(far, 9)) // the kernel knows it as a neighbour
+			if tt.connected {
+				w.listens(true, 22)
+				c, err := net.Dial("tcp", "10.0.2.2:22")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
 			w.far(tt.far)
+			began := time.Now()
 			got := AroundOf(t.Context(), to)
-			if slices.Contains(got.Answer, far) != tt.answer || slices.Contains(got.Mute, far) != tt.mute {
+			if took := time.Since(began); took > aroundWait+time.Second/2 {
+				t.Errorf("it took %v", took)
+			}
+			if slices.Contains(got.Answer, far) != tt.answer || !tt.alone && slices.Contains(got.Mute, far) != tt.mute {
 				t.Errorf("got %+v", got)
 			}
 			if f := got.Fault(); (f.Why != "") != tt.mute {
@@ -137,7 +160,8 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 		wraps bool
 	}{
 		"ARP": {arp, make([]byte, 28), false}, "MPLS": {mpls, make([]byte, 64), true},
-		"ESP in IPv6": {ipv6, six(unix.IPPROTO_ESP, 0, 0, 0, 1), true}, "TCP": {ipv6, six(unix.IPPROTO_TCP, 0, 9, 0, 9), false},
+		"ESP in IPv6":         {ipv6, six(unix.IPPROTO_ESP, 0, 0, 0, 1), true},
+		"TCP":                 {ipv6, six(unix.IPPROTO_TCP, 0, 9, 0, 9), false},
 		"neighbour discovery": {ipv6, six(unix.IPPROTO_ICMPV6, 135, 0, 0, 0), false},
 		"ESP in UDP":          {ipv6, six(unix.IPPROTO_UDP, 0, 9, 0x11, 0x94), true},
 	} {

@@ -3,6 +3,7 @@ package fabric
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -28,44 +29,75 @@ func Claimant(addr netip.Addr, iface string) (who net.HardwareAddr, err error) {
 // askARP passes the hardware addresses that answer for an IPv4 address, until take returns false or half a second is
 // over.
 func askARP(addr netip.Addr, iface string, take func(net.HardwareAddr) (more bool)) error {
-	i, err := net.InterfaceByName(iface)
+	q, err := newARP(iface, []netip.Addr{addr})
 	if err != nil {
 		return err
 	}
-	if addr = addr.Unmap(); !addr.Is4() || len(i.HardwareAddr) != 6 {
-		return fmt.Errorf("%s on %s: ARP asks for IPv4 on Ethernet", addr, iface)
+	defer q.close()
+	return q.answers(arpPatience, func(_ netip.Addr, who net.HardwareAddr) bool { return take(who) })
+}
+
+// arpQuestion is the addresses of an interface's network for which machines were asked.
+type arpQuestion struct {
+	iface string
+	fd    int
+	addrs []netip.Addr
+}
+
+// newARP asks for all addresses at once.
+func newARP(iface string, addrs []netip.Addr) (*arpQuestion, error) {
+	i, err := net.InterfaceByName(iface)
+	if err != nil {
+		return nil, err
 	}
 	const protocol = unix.ETH_P_ARP>>8 | unix.ETH_P_ARP&0xff<<8 // as the network has it
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
-		return fmt.Errorf("ask by ARP: %w", err)
+		return nil, fmt.Errorf("ask by ARP: %w", err)
 	}
-	defer unix.Close(fd)
+	q := &arpQuestion{iface: iface, fd: fd}
 	to := unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index, Halen: 6,
 		Addr: [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}}
-	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index}); err != nil {
-		return fmt.Errorf("ask by ARP on %s: %w", iface, err)
+	err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: i.Index})
+	for _, a := range addrs {
+		if a = a.Unmap(); err == nil && (!a.Is4() || len(i.HardwareAddr) != 6) {
+			err = errors.New("ARP asks for IPv4 on Ethernet")
+		}
+		if err == nil {
+			err = unix.Sendto(fd, arpProbe(i.HardwareAddr, a), 0, &to)
+		}
+		q.addrs = append(q.addrs, a)
 	}
-	if err := unix.Sendto(fd, arpProbe(i.HardwareAddr, addr), 0, &to); err != nil {
-		return fmt.Errorf("ask by ARP on %s: %w", iface, err)
+	if err != nil {
+		q.close()
+		return nil, fmt.Errorf("ask by ARP on %s: %w", iface, err)
 	}
+	return q, nil
+}
+
+func (q *arpQuestion) close() { _ = unix.Close(q.fd) }
+
+// answers passes who has answered so far, and within a time from now, until take returns false.
+func (q *arpQuestion) answers(within time.Duration, take func(netip.Addr, net.HardwareAddr) (more bool)) error {
 	own := ownHardware()
 	answer := make([]byte, 64)
-	for end := time.Now().Add(arpPatience); ; {
+	for end := time.Now().Add(within); ; {
 		left := time.Until(end)
 		if left <= 0 {
 			return nil
 		}
-		wait := unix.NsecToTimeval(left.Nanoseconds())
-		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-			return fmt.Errorf("ask by ARP on %s: %w", iface, err)
+		wait := unix.NsecToTimeval(max(left, time.Millisecond).Nanoseconds())
+		if err := unix.SetsockoptTimeval(q.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+			return fmt.Errorf("ask by ARP on %s: %w", q.iface, err)
 		}
-		n, _, err := unix.Recvfrom(fd, answer, 0)
+		n, _, err := unix.Recvfrom(q.fd, answer, 0)
 		if err != nil { // the time is over, or a signal
 			continue
 		}
-		if who := arpSender(answer[:n], addr); who != nil && !own[who.String()] && !take(who) {
-			return nil
+		for _, a := range q.addrs {
+			if who := arpSender(answer[:n], a); who != nil && !own[who.String()] && !take(a, who) {
+				return nil
+			}
 		}
 	}
 }

@@ -2,12 +2,11 @@ package fabric
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/vishvananda/netlink"
 )
@@ -17,7 +16,7 @@ const mostAsked = 3
 
 // Unheard returns that no machine of the network that leads to an address answers this node's ARP, where the interface
 // has a hardware address that the port of a switch may not admit. It asks the other machines that this node knows,
-// which takes up to 1.5 s and needs CAP_NET_RAW. It is the zero Fault where no other machine is known.
+// which takes half a second and needs CAP_NET_RAW. It is the zero Fault where no other machine is known.
 func Unheard(dst netip.Addr) Fault {
 	h, err := nextHop(netip.Addr{}, netip.AddrPortFrom(dst.Unmap(), 0))
 	if err != nil || h.local || !h.src.Is4() {
@@ -31,15 +30,26 @@ func Unheard(dst netip.Addr) Fault {
 	if odd == "" {
 		return Fault{}
 	}
-	asked := h.known(dst.Unmap())
-	for _, a := range asked {
-		heard := false
-		err := askARP(a, h.iface, func(net.HardwareAddr) bool { heard = true; return false })
-		if err != nil || heard {
-			return Fault{}
-		}
-	}
+	routers, others := h.neighbourhood(context.Background(), dst.Unmap())
+	asked := slices.DeleteFunc(append(routers, others...), func(a netip.Addr) bool {
+		_, near := interfaceIn(h.src, a)
+		return !near
+	})
+	asked = asked[:min(len(asked), mostAsked)]
 	if len(asked) == 0 {
+		return Fault{}
+	}
+	q, err := newARP(h.iface, asked)
+	if err != nil {
+		return Fault{}
+	}
+	defer q.close()
+	heard := false
+	err = q.answers(arpPatience, func(netip.Addr, net.HardwareAddr) bool {
+		heard = true
+		return false
+	})
+	if err != nil || heard {
 		return Fault{}
 	}
 	return Fault{fmt.Sprintf("no machine answers this node's ARP on %[1]s, %[2]s neither, and %[1]s %[3]s: the "+
@@ -65,39 +75,4 @@ func foreignMAC(l netlink.Link) string {
 		return fmt.Sprintf("has the hardware address %s in place of its own, %s", a.HardwareAddr, a.PermHWAddr)
 	}
 	return ""
-}
-
-// known returns other machines in the network of the interface that this node knows: neighbours that have answered,
-// name servers, and hosts of /etc/hosts.
-func (h hop) known(but netip.Addr) (out []netip.Addr) {
-	add := func(a netip.Addr) {
-		a = a.Unmap()
-		_, near := interfaceIn(h.src, a)
-		if near && a != but && a != h.src && !slices.Contains(out, a) && len(out) < mostAsked {
-			out = append(out, a)
-		}
-	}
-	if h.gateway.IsValid() {
-		add(h.gateway)
-	}
-	if i, err := net.InterfaceByName(h.iface); err == nil {
-		all, _ := netlink.NeighList(i.Index, netlink.FAMILY_V4)
-		for _, n := range all {
-			if a, ok := netip.AddrFromSlice(n.IP); ok && n.HardwareAddr != nil {
-				add(a)
-			}
-		}
-	}
-	etc := os.DirFS("/etc")
-	for _, a := range parseResolver(readText(etc, "resolv.conf"), "").Servers {
-		add(a)
-	}
-	for line := range strings.Lines(readText(etc, "hosts")) {
-		if f := strings.Fields(line); len(f) > 1 {
-			if a, err := netip.ParseAddr(f[0]); err == nil {
-				add(a)
-			}
-		}
-	}
-	return out
 }

@@ -148,7 +148,12 @@ func interfaceIn(own, other netip.Addr) (net.Interface, bool) {
 		return i, false
 	}
 	addrs, _ := i.Addrs()
-	return i, slices.ContainsFunc(addrs, func(at net.Addr) bool {
+	return i, inAny(addrs, other)
+}
+
+// inAny reports whether an address is in the network of one of an interface's addresses.
+func inAny(addrs []net.Addr, other netip.Addr) bool {
+	return slices.ContainsFunc(addrs, func(at net.Addr) bool {
 		n, ok := at.(*net.IPNet)
 		return ok && n.Contains(other.AsSlice())
 	})

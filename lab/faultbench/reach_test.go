@@ -55,9 +55,9 @@ func reachFaults() []fault {
 		},
 		want: []string{"fail peer.reach rp_filter"},
 	}, {
-		group: "reach", name: "the port of one node drops all its packets but ARP", ci: true, sizes: []int{3},
+		group: "reach", name: "the port of one node drops all its packets but ARP", ci: true, sizes: []int{4},
 		inject: func(tr *trial) { tr.sick.egress("ether type ip drop") },
-		want: []string{"warn store.answers answers ARP and nothing else", "69 A filter at this node's own port"},
+		want:   []string{"warn store.answers answer ARP and nothing else", "69 A filter at this node's own port"},
 	}, {
 		group: "reach", name: "a firewall resets connections once they carry data", ci: true, sizes: []int{2, 3},
 		inject: func(tr *trial) {

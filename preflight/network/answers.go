@@ -87,7 +87,7 @@ func storeAnswers(ctx context.Context, in preflight.Input) finding.Finding {
 	ctx, cancel := context.WithTimeout(ctx, preflight.Network)
 	defer cancel()
 	var more aside
-	ended := more.begin(ctx, later, in, all)
+	ended := more.begin(ctx, in, all)
 	tried := tries(ctx, in, all)
 	ended(slices.ContainsFunc(tried, func(t try) bool { return !t.silent() }))
 	open, silent, unasked := 0, 0, 0
@@ -239,7 +239,7 @@ func silentStore(ctx context.Context, in preflight.Input, all []endpoint, more a
 	cut := more.around.Fault()
 	switch {
 	case cut.Why != "":
-		why, fix, host = cut.Why, cut.Here(), ""
+		why, fix = cut.Why, cut.Here()+"\n"
 	case way.Why != "":
 		why, fix = way.Why, way.Do+"\n"
 	case trail.Router.IsValid():

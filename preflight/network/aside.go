@@ -18,15 +18,16 @@ type aside struct {
 	around                   fabric.Around
 }
 
-// begin asks, and returns a func that waits for the answers after the calls have ended; answered: they were no silence.
-func (a *aside) begin(ctx, whole context.Context, in preflight.Input, all []endpoint) (end func(answered bool)) {
+// begin asks, and returns a func that waits for the answers after the calls have ended; answered: they were no silence. All
+// end with ctx: what this node finds in its own tables needs the rest of the check's time.
+func (a *aside) begin(ctx context.Context, in preflight.Input, all []endpoint) (end func(answered bool)) {
 	var asking sync.WaitGroup
 	ended := make(chan struct{})
-	whole, stop := context.WithCancel(whole)
+	around, stop := context.WithCancel(ctx)
 	asking.Go(func() { a.wild, a.answersAny = anyName(ctx, in, all) })
 	asking.Go(func() { a.source, a.answersOther = otherSource(ctx, in, all, ended) })
 	asking.Go(func() { a.trail = trailOf(ctx, in, all, ended) })
-	asking.Go(func() { a.around = aroundOf(whole, in, all, ended) })
+	asking.Go(func() { a.around = aroundOf(around, in, all, ended) })
 	return func(answered bool) {
 		if answered {
 			stop()

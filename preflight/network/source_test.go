@@ -101,9 +101,13 @@ func TestWhatThisNodeShowsOfASilentStore(t *testing.T) {
 	}{
 		"another machine answers": {there: fabric.Here, want: "warn 10.0.0.3 answers this node: a firewall or a strict " +
 			"rp_filter there", around: fabric.Around{Answer: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}},
-		"no machine answers by IP": {there: fabric.Here, want: "warn also the machine 10.0.0.3 answers ARP and nothing " +
-			"else. A filter at this node's own port", around: fabric.Around{Interface: "eth0",
-			Own: netip.MustParseAddr("10.0.0.7"), Mute: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}},
+		"no machine answers by IP": {there: fabric.Here, want: "warn also 10.0.0.3, 10.0.0.4 answer ARP and nothing else. " +
+			"A filter at this node's own port", around: fabric.Around{Interface: "eth0",
+			Own: netip.MustParseAddr("10.0.0.7"), Mute: []netip.Addr{netip.MustParseAddr("10.0.0.3"),
+				netip.MustParseAddr("10.0.0.4")}}},
+		"one machine has a firewall": {there: fabric.Here, want: "warn so it is up: a firewall or a strict rp_filter",
+			around: fabric.Around{Interface: "eth0", Own: netip.MustParseAddr("10.0.0.7"),
+				Mute: []netip.Addr{netip.MustParseAddr("10.0.0.3")}}},
 		"a router": {want: "warn the router 10.1.0.1 says that packets do not get from it to 10.0.0.1",
 			trail: fabric.Trail{To: netip.MustParseAddr("10.0.0.1"), Router: netip.MustParseAddr("10.9.0.1"),
 				Refused: netip.MustParseAddr("10.1.0.1")}},
