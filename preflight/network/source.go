@@ -61,8 +61,8 @@ func otherSource(ctx context.Context, in preflight.Input, all []endpoint, ended 
 
 // fromElsewhere is the finding about a store that answers calls from another address of this node.
 func fromElsewhere(e endpoint, at string, routed, from netip.Addr) finding.Finding {
-	return finding.Warnf("%s answers calls from %s of this node, but not from %s, which the route takes: a filter there "+
-		"does not know that address, or there is no way back to it", e, from, routed).
+	return finding.Warnf("%s answers calls from %s of this node, but not from %s, %s: a filter there does not know that "+
+		"address, or there is no way back to it", e, from, routed, OtherSource).
 		Breaking("this node waits until its --join-timeout").
 		Do("ip route get %s   # its src; ip route replace … src %s, or remove %s\n"+
 			"ip route get %s; nft list ruleset   # on the store's host", hostOnly(at), from, routed, routed)
@@ -92,3 +92,6 @@ func sources(in preflight.Input, to, routed netip.Addr) (out []netip.Addr) {
 	}
 	return out
 }
+
+// OtherSource is what store.answers says of a store that answers calls from another address of this node alone.
+const OtherSource = "which the route takes"

@@ -18,6 +18,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/process"
+	"launch/preflight/network"
 	"launch/rendezvous"
 )
 
@@ -43,9 +44,6 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 	if !errors.Is(err, rendezvous.ErrUnreachable) || s.store == nil {
 		return err
 	}
-	if i := slices.IndexFunc(s.Local, unanswered); i >= 0 && silent(err) && !s.wait.hasAnswered() {
-		return exit.Errorf(exit.Unreachable, "store unreachable: %s", s.Local[i].What).Do("%s", s.Local[i].Fix)
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), firstLook)
 	defer cancel()
 	var all []netip.AddrPort
@@ -59,14 +57,20 @@ func (s *Start) blameWay(ctx context.Context, err error) error {
 		return exit.Errorf(exit.Unreachable, "the store at %s is not reached, and the reason is here: %s",
 			strings.Join(s.store.Endpoints, ", "), f.Why).Do("%s", f.Here())
 	}
+	if i := slices.IndexFunc(s.Local, unanswered); i >= 0 && silent(err) && !s.wait.hasAnswered() {
+		return exit.Errorf(exit.Unreachable, "store unreachable: %s", s.Local[i].What).Do("%s", s.Local[i].Fix)
+	}
 	if why := s.wait.reason(); why != "" && !strings.Contains(err.Error(), rendezvous.LongPackets) {
 		return exit.Errorf(exit.Unreachable, "%v", err).Do("%s", why)
 	}
 	return err
 }
 
-// unanswered reports whether a finding says why the store did not answer when this node began.
-func unanswered(f finding.Finding) bool { return f.ID == "store.answers" && f.Status == finding.Warn }
+// unanswered reports whether a finding says why no endpoint of the store answered when this node began.
+func unanswered(f finding.Finding) bool {
+	return f.ID == "store.answers" && f.Status == finding.Warn &&
+		(strings.Contains(f.What, network.NotEven) || strings.Contains(f.What, network.OtherSource))
+}
 
 // silent reports whether the store still gives no sign: it has neither refused a call nor taken one.
 func silent(err error) bool {

@@ -45,7 +45,7 @@ type observer struct {
 	since    time.Time        // from then on
 	looked   bool             // for the reason of that, before silentAfter
 	why      string           // that reason, as far as it is known
-	answered bool             // the store has answered after a silence
+	answered bool             // the store has answered
 	losses   int              // how often it was lost
 	breaks   int              // how many worlds broke up before their start
 	over     bool             // this node has what it waited for: who leaves now is no news
@@ -193,7 +193,7 @@ func (o *observer) text(waited time.Duration) string {
 func (o *observer) setJoined(joined bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.joined = joined
+	o.joined, o.answered = joined, o.answered || joined
 }
 
 // setOver ends the report of nodes that leave.
@@ -242,7 +242,7 @@ func (o *observer) reason() string {
 	return o.why
 }
 
-// hasAnswered returns whether the store has answered after a silence.
+// hasAnswered returns whether the store has answered.
 func (o *observer) hasAnswered() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -281,7 +281,7 @@ func (o *observer) event(e rendezvous.Event) {
 	}
 	switch e.Kind {
 	case rendezvous.Progress:
-		o.here = e.Attendance.Joined
+		o.here, o.answered = e.Attendance.Joined, true
 	case rendezvous.Unfit, rendezvous.Left, rendezvous.Gone:
 		o.alone = nil // another node has reached the store
 	}

@@ -13,6 +13,7 @@ import (
 	"launch/cmd/internal/ui"
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/preflight/network"
 	"launch/rendezvous"
 )
 
@@ -68,14 +69,33 @@ func TestTheEndOfAWaitRepeatsTheReason(t *testing.T) {
 	if !strings.HasPrefix(e.Fix, "a limit") || e.Code != exit.Unreachable {
 		t.Errorf("with a note: %d %s", e.Code, e.Fix)
 	}
-	s.Local = finding.Report{finding.Warnf("it answers calls from another address").Named("store.answers").Do("ip rule")}
-	e = Failure(s.blameWay(t.Context(), lost), nil)
-	if !strings.Contains(e.What, "another address") || e.Fix != "ip rule" {
-		t.Errorf("with a finding: %s; %s", e.What, e.Fix)
+	finds := func(what string) {
+		s.Local = finding.Report{finding.Warnf("%s", what).Named("store.answers").Do("ip rule")}
 	}
-	s.wait.answered = true
-	if e := Failure(s.blameWay(t.Context(), lost), nil); strings.Contains(e.What, "another address") {
-		t.Errorf("after an answer: %s", e.What)
+	for _, what := range []string{"it " + network.OtherSource, "it " + network.NotEven + ": a filter"} {
+		finds(what)
+		e = Failure(s.blameWay(t.Context(), lost), nil)
+		if !strings.Contains(e.What, what) || e.Fix != "ip rule" {
+			t.Errorf("with a finding: %s; %s", e.What, e.Fix)
+		}
+	}
+	for _, event := range []rendezvous.Event{{Kind: rendezvous.Back},
+		{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{Joined: 1, Want: 2}}} {
+		s.wait.answered, s.wait.ui = false, ui.New(io.Discard, io.Discard, ui.Options{Env: os.Getenv})
+		s.wait.event(event)
+		if e := Failure(s.blameWay(t.Context(), lost), nil); strings.Contains(e.What, network.NotEven) {
+			t.Errorf("after an answer: %s", e.What)
+		}
+	}
+	s.wait.answered = false
+	finds("1 of the store's 2 endpoints answer")
+	if e := Failure(s.blameWay(t.Context(), lost), nil); strings.Contains(e.What, "endpoints answer") {
+		t.Errorf("with a finding about one of its endpoints: %s", e.What)
+	}
+	finds("it " + network.NotEven)
+	s.wait.setJoined(true)
+	if e := Failure(s.blameWay(t.Context(), lost), nil); strings.Contains(e.What, network.NotEven) {
+		t.Errorf("after it has joined: %s", e.What)
 	}
 }
 
