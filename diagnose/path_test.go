@@ -237,11 +237,14 @@ func TestAFirewallThatHasForgottenAConnectionIsNamed(t *testing.T) {
 	for name, tt := range map[string]struct {
 		here, there, short bool
 		cause, says        string
+		sure               verdict.Sure
 	}{
-		"at the end that sends": {here: true, cause: "path.here", says: "the own firewall of h0 drops"},
-		"at the other end":      {there: true, cause: "path.here", says: "the own firewall of h1 drops"},
-		"at neither":            {cause: "path.stale", says: "between drops this one"},
-		"new ones do not pass":  {there: true, short: true, cause: "path.mtu"},
+		"at the end that sends": {here: true, cause: "path.here", says: "the own firewall of h0 drops",
+			sure: verdict.Certain},
+		"at the other end": {there: true, cause: "path.here", says: "Or a firewall between drops them",
+			sure: verdict.Likely},
+		"at neither":           {cause: "path.stale", says: "between drops this one"},
+		"new ones do not pass": {there: true, short: true, cause: "path.mtu"},
 	} {
 		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
 		zero.Sockets[0].Info = &scene.Info{Backoff: 6, Unacked: 3, LastRecv: time.Minute}
@@ -253,6 +256,9 @@ func TestAFirewallThatHasForgottenAConnectionIsNamed(t *testing.T) {
 		got := Judge([]scene.Scene{zero, one})[0].Why[0]
 		if got.Cause != tt.cause || !strings.Contains(got.Says, tt.says) {
 			t.Errorf("%s: %s, %s", name, got.Cause, got.Says)
+		}
+		if tt.sure != "" && got.Sure != tt.sure {
+			t.Errorf("%s: it is %s", name, got.Sure)
 		}
 		later := zero
 		later.Taken, later.Paths = zero.Taken.Add(time.Second), nil

@@ -55,19 +55,23 @@ func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (s
 	return "", "", ""
 }
 
-// forgot returns the claim that the firewall of one end of a connection has no entry for it.
+// forgot returns the claim that the firewall of one end of a connection has no entry for it. At the end that sends
+// again, what it sends would make one. At the other end there may be none as nothing arrives.
 func (v *view) forgot(n, other *node, k scene.Socket, where string) (c claim, is bool) {
-	at := n
+	at, sure, or := n, verdict.Certain, ""
 	if is = k.Forgot; !is && other != nil && other.scene != nil {
-		at = other
-		is = slices.ContainsFunc(other.scene.Sockets, func(o scene.Socket) bool {
+		at, sure, or = other, verdict.Likely, ". Or a firewall between drops them"
+		i := slices.IndexFunc(other.scene.Sockets, func(o scene.Socket) bool {
 			return o.Forgot && o.Local == k.Remote && o.Remote == k.Local
 		})
+		if is = i >= 0; is && other.scene.Sockets[i].Stuck() {
+			sure, or = verdict.Certain, ""
+		}
 	}
-	return claimed("path.here", verdict.Certain, fmt.Sprintf("the own firewall of %s drops the packets of an open "+
-		"connection from %s to %s: its table of connections has no entry for it, while new connections pass", at.name, n.name,
-		where)).of(nil, at).do(fmt.Sprintf("nft list ruleset; iptables -S; conntrack -L   # on %s: was the firewall "+
-		"restarted, or its table flushed?\nstart the job again: that connection does not go on", at.name)), is
+	return claimed("path.here", sure, fmt.Sprintf("the own firewall of %s drops the packets of an open connection from %s "+
+		"to %s: its table of connections has no entry for it, while new connections pass%s", at.name, n.name, where, or)).
+		of(nil, at).do(fmt.Sprintf("nft list ruleset; iptables -S; conntrack -L   # on %s: was the firewall restarted, or "+
+		"its table flushed?\nstart the job again: that connection does not go on", at.name)), is
 }
 
 // otherEnd returns the node that has the other end of a connection. Its address may have gone since.

@@ -166,8 +166,8 @@ func (p *paths) wait(sockets []scene.Socket) ([]scene.Path, []scene.Way) {
 // has one for a new call to the same node.
 func (p *paths) forgotten(sockets []scene.Socket) {
 	var others []rendezvous.Partner
-	for i := range sockets[:min(len(sockets), maxWays)] {
-		k := &sockets[i]
+	all := stuckFirst(sockets)
+	for _, k := range all[:min(len(all), maxWays)] {
 		to := k.Remote.Addr().Unmap()
 		if k.State != "established" || to.IsLoopback() || to == k.Local.Addr().Unmap() ||
 			!fabric.Untracked(k.Local, k.Remote) {
@@ -182,9 +182,11 @@ func (p *paths) forgotten(sockets []scene.Socket) {
 		if at < 0 {
 			continue
 		}
-		if k.Forgot = fabric.Tracks(k.Local.Addr(), netip.AddrPortFrom(to, uint16(others[at].Peer))); !k.Forgot {
+		if !fabric.Tracks(k.Local.Addr(), netip.AddrPortFrom(to, uint16(others[at].Peer))) {
 			return // it tracks nothing
 		}
+		i := slices.IndexFunc(sockets, func(o scene.Socket) bool { return o.Local == k.Local && o.Remote == k.Remote })
+		sockets[i].Forgot = true
 	}
 }
 
