@@ -68,8 +68,8 @@ func (v *view) forgot(n, other *node, k scene.Socket, where string) (c claim, is
 			sure, or = verdict.Certain, ""
 		}
 	}
-	return claimed("path.here", sure, fmt.Sprintf("the own firewall of %s drops the packets of an open connection from %s "+
-		"to %s: its table of connections has no entry for it, while new connections pass%s", at.name, n.name, where, or)).
+	return claimed("path.here", sure, fmt.Sprintf("the own firewall of %s drops the packets of an open connection from "+
+		"%s to %s: its table of connections has no entry for it, while new connections pass%s", at.name, n.name, where, or)).
 		of(nil, at).do(fmt.Sprintf("nft list ruleset; iptables -S; conntrack -L   # on %s: was the firewall restarted, or "+
 		"its table flushed?\nstart the job again: that connection does not go on", at.name)), is
 }

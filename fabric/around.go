@@ -116,8 +116,8 @@ func (l listener) close() {
 	}
 }
 
-// mute ends the listening, and returns the machines that have answered by ARP, of which no packet of IP has arrived, and
-// to which no connection is open. Several addresses of one machine count once.
+// mute ends the listening, and returns the machines that have answered by ARP, of which no packet of IP has arrived,
+// and to which no connection is open. Several addresses of one machine count once.
 func (l listener) mute() (out []netip.Addr) {
 	if l.arp == nil {
 		return nil
@@ -194,7 +194,8 @@ func (h hop) neighbourhood(ctx context.Context, but netip.Addr) (routers, others
 func known(iface int, hosts string) iter.Seq[netip.Addr] {
 	return func(yield func(netip.Addr) bool) {
 		all, _ := netlink.NeighList(iface, netlink.FAMILY_V4)
-		for _, good := range []int{unix.NUD_REACHABLE, unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT} {
+		const older = unix.NUD_STALE | unix.NUD_DELAY | unix.NUD_PROBE | unix.NUD_PERMANENT
+		for _, good := range []int{unix.NUD_REACHABLE, older} {
 			for _, n := range all {
 				if a, ok := netip.AddrFromSlice(n.IP); ok && n.State&good != 0 && !yield(a.Unmap()) {
 					return
@@ -221,10 +222,10 @@ func (a Around) Fault() Fault {
 	for i, m := range a.Mute {
 		list[i] = m.String()
 	}
-	return Fault{fmt.Sprintf("no machine that this node knows in the network of %s answers it by IP: also %s answer ARP and "+
-		"nothing else. A filter at this node's own port of the network drops IP to or from %s (port security, anti-spoofing, a security "+
-		"group, a source check), or the same firewall on those machines drops it", a.Interface, strings.Join(list, ", "),
-		a.Own),
+	return Fault{fmt.Sprintf("no machine that this node knows in the network of %s answers it by IP: also %s answer ARP "+
+		"and nothing else. A filter at this node's own port of the network drops IP to or from %s (port security, "+
+		"anti-spoofing, a security group, a source check), or the same firewall on those machines drops it", a.Interface,
+		strings.Join(list, ", "), a.Own),
 		fmt.Sprintf("ip -br addr show dev %s; ip link show dev %[1]s\ncompare the address and the hardware address with "+
 			"those that the switch, hypervisor or cloud has for this port, and its security groups", a.Interface)}
 }

@@ -18,8 +18,8 @@ type aside struct {
 	around                   fabric.Around
 }
 
-// begin asks, and returns a func that waits for the answers after the calls have ended; answered: they were no silence. All
-// end with ctx: what this node finds in its own tables needs the rest of the check's time.
+// begin asks, and returns a func that waits for the answers after the calls have ended; answered: they were no silence.
+// All end with ctx: what this node finds in its own tables needs the rest of the check's time.
 func (a *aside) begin(ctx context.Context, in preflight.Input, all []endpoint) (end func(answered bool)) {
 	var asking sync.WaitGroup
 	ended := make(chan struct{})
