@@ -171,8 +171,9 @@ func (h hop) neighbourhood(ctx context.Context, but netip.Addr) (routers, others
 	}
 	routes, _ := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{LinkIndex: i.Index}, netlink.RT_FILTER_OIF)
 	for _, r := range routes {
-		if a, ok := netip.AddrFromSlice(r.Gw); ok && !slices.Contains(routers, a.Unmap()) && len(routers) < maxAround {
-			routers = append(routers, a.Unmap())
+		a, ok := netip.AddrFromSlice(r.Gw)
+		if a = a.Unmap(); ok && a != but && !slices.Contains(routers, a) && len(routers) < maxAround {
+			routers = append(routers, a)
 		}
 	}
 	etc := os.DirFS("/etc")
