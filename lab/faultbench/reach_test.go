@@ -55,10 +55,6 @@ func reachFaults() []fault {
 		},
 		want: []string{"fail peer.reach rp_filter"},
 	}, {
-		group: "reach", name: "the port of one node drops all its packets but ARP", ci: true, sizes: []int{4},
-		inject: func(tr *trial) { tr.sick.egress("ether type ip drop") },
-		want:   []string{"warn store.answers answer ARP and nothing else", "69 A filter at this node's own port"},
-	}, {
 		group: "reach", name: "a firewall resets connections once they carry data", ci: true, sizes: []int{2, 3},
 		inject: func(tr *trial) {
 			tr.sick.Run("", "sysctl", "-qw", "net.netfilter.nf_conntrack_acct=1")
@@ -307,12 +303,6 @@ func (h *host) shut(rule string) {
 func (h *host) loses(percent int) {
 	h.MTU("eth0", 1500)
 	h.Filter("input", "iif lo accept", fmt.Sprintf("numgen random mod 100 < %d drop", percent))
-}
-
-// egress adds a rule for what leaves by a host's interface, after all that the host shows itself.
-func (h *host) egress(rule string) {
-	h.Run("table netdev p {\nchain e {\ntype filter hook egress device eth0 priority 0\n"+rule+"\n}\n}\n", "nft", "-f",
-		"-")
 }
 
 // jumbo gives the host an interface of 9000 bytes, which sends each segment as one
