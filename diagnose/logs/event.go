@@ -21,12 +21,14 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 		e.set("if", name)
 	}
 	f.blame(&e, p)
+	e.mild = warnForm().Match(p.body)
 	key := eventKey{c, st, e.rank}
 	if old := f.events[key]; old != nil {
 		if old.lines++; !old.over() && !old.handled {
 			if f.saysMore(old, &e, p.body) {
 				old.text, old.where = quote(p.body), f.place()
 			}
+			old.mild = old.mild && e.mild
 			old.learn(&e, f.lines)
 			old.alsoOn(e.vals["node"])
 			old.alsoDevice(e.vals["devs"])

@@ -73,7 +73,7 @@ func lesser(live []*event) (out []*event) {
 // warning says whether an event is no more than a warning, after which the library tries again.
 func (e *event) warning() bool {
 	const few = 10
-	return e.cause.grade == open && e.cause.soft && e.lines <= few && warnForm().MatchString(e.text)
+	return e.cause.grade == open && e.cause.soft && e.lines <= few && e.mild
 }
 
 // follows says whether a process crashed, or one that no line names was killed, shortly after an error: the end follows
