@@ -18,7 +18,7 @@ func (f *follower) announced(p *prefix) bool {
 	const longest = 2000
 	before = before[max(0, len(before)-longest):]
 	last := strip(before[bytes.LastIndexByte(before, '\n')+1:])
-	return bytes.Equal(last.label, p.label) && handledForm().Match(last.body) && !bareError(last.body)
+	return bytes.Equal(last.label, p.label) && handledForm().Match(last.body)
 }
 
 // awaitsHandling notes an error whose next line may say that it is handled.
@@ -40,17 +40,12 @@ func (f *follower) handling(st *stream, body []byte) {
 	e.handled = e.handled || f.lines-e.order <= nearHandled && handledForm().Match(body) && !bareError(body)
 }
 
-// outlived says whether an error that its program handled is not the one that ended the job: another one is later.
+// outlived says whether an error that its program handled is not the one that ended the job: another one is later. The
+// end of a process, or what others lose by it, is none: it may follow from this error.
 func outlived(e *event, live []*event) bool {
-	if !e.handled {
-		return false
-	}
-	for _, o := range live {
-		if o.order > e.order && !o.handled && o.cause.grade < harmless {
-			return true
-		}
-	}
-	return false
+	return e.handled && slices.ContainsFunc(live, func(o *event) bool {
+		return o.order > e.order && o.cause.grade <= waits && !o.warning()
+	})
 }
 
 // warnForm begins a warning of torch.
