@@ -26,7 +26,8 @@ var clusterCauses = []cause{
 	}, {
 		id: "log.preempted", grade: family, again: true, words: []string{"pot interruption notice", "pot Interruption Notice",
 			"nstance was preempted", "nstance is being preempted", "VM was preempted", "node was preempted",
-			"TASK_STATE_PREEMPTED", "termination is imminent", "node is being preempted", "preemption notice"},
+			"TASK_STATE_PREEMPTED", "Metadata Service says termination is imminent",
+			"node is being preempted"},
 		says: "the machine or the job of {who} was preempted: the cloud or the scheduler took it back",
 		do: "no fault of the program: write checkpoints and let it start again, or use machines or a priority that are not " +
 			"preempted; the errors of the other processes follow from it",

@@ -36,8 +36,9 @@ var npuCauses = []cause{
 		words: []string{"EE1002", "507046", "507047", "507048", "507014", "507017", "507034",
 			"tream synchronize timeout",
 			"stream sync timeout", "event sync timeout", "the specified timeout waiting event"},
-		form: opt(`\b(?P<code>5070(?:14|17|34|46|47|48))\b`),
-		not:  []string{"timeout = "},
+		form: re(`(?:error code is|result ?=|\bret(?:code)? ?=|\bcode:?) ?(?P<code>5070(?:14|17|34|46|47|48))\b|` +
+			`\bEE1002\b|(?:tream|event) sync(?:hronize)? timeout|the specified timeout waiting event`),
+		not: []string{"timeout = "},
 		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, " +
 			"or a " +
 			"kernel that hangs",
@@ -47,7 +48,7 @@ var npuCauses = []cause{
 		from: "CANN rt_error_codes.h, EE1002",
 	}, {
 		id: "log.npu-timeout", grade: open, but: "hccl.waits", words: []string{"107020", "[task timeout]"},
-		form: opt(`\b(?P<code>107020)\b`),
+		form: re(`(?:error code is|runtime result =) (?P<code>107020)\b|reason=\[task timeout\]`),
 		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, or " +
 			"a kernel that hangs",
 		need: []string{"the output and the plog (~/ascend/log) of all ranks: which one failed first, or is in no collective",

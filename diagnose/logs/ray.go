@@ -113,6 +113,7 @@ var rayCauses = []cause{
 	}, {
 		id: "log.dask-worker", grade: maybe, soft: true,
 		words: []string{"ailed to start worker process", "orker failed to start", "anny failed to start"},
+		form:  re(`distributed\.nanny|\bdask\b`),
 		says:  "a worker of Dask on {where} does not start, and its nanny tries again",
 		need: []string{"the worker's own error: dask worker --no-nanny there, with the same options and environment",
 			"--memory-limit and --local-directory: what is free there"},

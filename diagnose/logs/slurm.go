@@ -54,7 +54,9 @@ var schedulerCauses = []cause{
 		from:  "slurm, srun",
 	}, {
 		id: "log.slurm-config", grade: decisive, words: []string{"resolve_ctls_from_dns_srv: ",
-			"fetch_config: DNS SRV", "failed to fetch config", "not establish a configuration source"},
+			"fetch_config: DNS SRV", "_establish_config_source", "not establish a configuration source"},
+		form: re(`_establish_config_source|fetch_config: DNS SRV|resolve_ctls_from_dns_srv|` +
+			`^\w+: (?:error|fatal): .*configuration source`),
 		says: "a program of Slurm finds no slurm.conf on {where}: neither a file, nor a controller to fetch it from (no " +
 			"SRV record of DNS)",
 		do: "copy the controller's slurm.conf to /etc/slurm of that node, or set SLURM_CONF or SLURM_CONF_SERVER; in a " +

@@ -9,9 +9,9 @@ var transferNeed = []string{"the output and the stack of all ranks of that group
 // transferCauses are errors of libraries that move data between GPUs without NCCL: DeepEP, NVSHMEM, UCX and Mooncake.
 var transferCauses = []cause{
 	{
-		id: "log.wrong-results", grade: decisive, stays: true, words: []string{"Out of bounds values : ", "DATA VALIDATION " +
-			"ERROR"},
-		form: re(`Out of bounds values : (?P<n>[1-9]\d*)|DATA VALIDATION ERROR`),
+		id: "log.wrong-results", grade: decisive, stays: true, words: []string{"Out of bounds values : ",
+			"DATA VALIDATION ERROR: "},
+		form: re(`Out of bounds values : (?P<n>[1-9]\d*)|DATA VALIDATION ERROR: \S+ exited with status [1-9]`),
 		says: "a collective gave wrong results[: {n} values are out of bounds], so data change on their way, or in a GPU",
 		do: "narrow it down by runs of the same test: on one node, on each pair of nodes, with NCCL_P2P_DISABLE=1 (PCIe's " +
 			"access control or the IOMMU), with NCCL_NET_GDR_LEVEL=LOC (GPUDirect RDMA), with another NCCL; then test the " +
