@@ -81,12 +81,19 @@ func follows(end *event, live []*event) bool {
 		if e.file != end.file || e.order >= end.order || end.order-e.order >= near {
 			return false
 		}
-		switch {
-		case crash:
+		if crash {
 			return e.cause.grade == open && !e.warning()
-		case e.cause.grade == open:
-			return (!e.cause.soft || bareError([]byte(e.text))) && e.cause.id != "log.nccl-warn"
 		}
-		return e.cause.grade == waits && !e.cause.soft || e.cause.id == "log.wrapper"
+		return e.isError() && e.cause.id != "log.nccl-warn" &&
+			(e.cause.grade == open || e.cause.grade == waits || e.cause.id == "log.wrapper")
 	})
+}
+
+// errorForm is how torch, NCCL and SGLang write what they report as an error.
+var errorForm = re(`^\[E\d* ?\d|\bNCCL WARN |\bReceived sigquit from a child process`)
+
+// isError says whether an event is an error by the form of its line, and not for its words alone.
+func (e *event) isError() bool {
+	text := []byte(e.text)
+	return e.trace || bareError(text) || errorForm().Match(text)
 }
