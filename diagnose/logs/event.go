@@ -135,13 +135,15 @@ func (f *follower) blame(e *event, p *prefix) {
 	}
 }
 
-// over says whether the stream went on after the event.
+// over says whether the stream went on after the event. What an object of Kubernetes waits for is over once the same log
+// has the output of a program that works.
 func (e *event) over() bool {
 	limit := 3
 	if e.cause.soft {
 		limit = 1
 	}
-	return !e.cause.stays && e.st.progress-e.after >= limit
+	works := e.cause.soft && e.st.object && *e.st.worked > e.order
+	return !e.cause.stays && (works || e.st.progress-e.after >= limit)
 }
 
 // when returns the time of the line, or of one shortly before it.

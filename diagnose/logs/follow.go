@@ -67,8 +67,10 @@ type stream struct {
 	pending     *event // an error whose text begins on the next line
 	chain       int64  // the last line that announces a traceback of an error during another one
 	box         box
-	server      bool // it is the log of a server of ssh
-	alone       bool // each line names its process, so it is of one; a pod or a host may have many
+	server      bool   // it is the log of a server of ssh
+	object      bool   // its lines are events of an object of Kubernetes
+	worked      *int64 // the last line of its log that shows progress, without such events
+	alone       bool   // each line names its process, so it is of one; a pod or a host may have many
 }
 
 type streamKey struct {
@@ -114,6 +116,7 @@ type follower struct {
 	index, rank int
 	name        string
 	labels      map[string]bool // names of hosts before its lines
+	worked      *int64          // its last line that shows progress, without events of Kubernetes
 	described   string          // the object of Kubernetes that its lines describe
 	year        int             // for times without one
 	dated       bool            // the log itself has it
@@ -144,7 +147,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 	if err == nil {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
-		f.dated, f.described, f.labels = false, "", map[string]bool{}
+		f.dated, f.described, f.labels, f.worked = false, "", map[string]bool{}, new(int64)
 		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)
@@ -328,7 +331,8 @@ func (f *follower) stream(p *prefix) *stream {
 		if len(f.streams) >= maxStreams {
 			return nil
 		}
-		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index, alone: processLabel.Match(p.label)}
+		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index, alone: processLabel.Match(p.label),
+			object: p.object, worked: f.worked}
 		if p.label == nil { // the next lines may be of other hosts
 			st.node = ""
 		}

@@ -7,7 +7,8 @@ import (
 
 var (
 	// eventForm is a line of Kubernetes' events: of kubectl get events, which names its object, or of kubectl describe.
-	eventForm = re(`^ *(?:[a-z][\w-]* +)?(?:\S+ +)??(?:Normal|Warning) +[A-Z]\w+ +(?:[a-z]+/(?P<name>[a-z0-9][\w.-]*) )?`)
+	eventForm = re(`^ *(?:[a-z][\w-]* +)?(?:\S+(?: \(x\d+ over \S+\))? +)??(?:Normal|Warning) +[A-Z]\w+ +` +
+		`(?:[A-Za-z]+/(?P<name>[a-z0-9][\w.-]*) )?`)
 	// nameForm begins the description of an object.
 	nameForm = re(`^Name: {2,}(?P<name>[a-z0-9][\w.-]*)\s*$`)
 )
@@ -25,6 +26,7 @@ func (f *follower) ofPod(p *prefix) {
 	}
 	if m := eventForm().FindSubmatch(body); m != nil {
 		if name := cmp.Or(string(m[1]), f.described); name != "" {
+			p.object = true
 			p.take(0, []byte(name))
 		}
 	}

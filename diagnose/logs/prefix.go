@@ -10,11 +10,12 @@ import (
 
 // prefix is what the beginning of a line says about who wrote it.
 type prefix struct {
-	label []byte // which of several mixed streams this is
-	rank  int
-	local int
-	node  string
-	body  []byte
+	label  []byte // which of several mixed streams this is
+	rank   int
+	local  int
+	node   string
+	body   []byte
+	object bool // it is an event of an object of Kubernetes
 }
 
 var (

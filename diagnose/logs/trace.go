@@ -147,10 +147,13 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		case wordWatchdog, wordEnqueued:
 			f.works.add(p.body, p.rank, f.place())
 		case markProgress:
-			if !failure && st.root == nil {
-				f.went++
+			if failure || st.root != nil {
+				continue
 			}
-			if !failure && st.progress < st.wanted && st.root == nil {
+			if f.went++; !st.object {
+				*st.worked = f.lines
+			}
+			if st.progress < st.wanted {
 				if st.progress++; st.progress == st.wanted {
 					f.wanting--
 				}
