@@ -49,6 +49,7 @@ type cause struct {
 	soft    bool                         // one sign of progress after it, and it is no failure
 	stays   bool                         // no sign of progress after it undoes it
 	job     bool                         // who reports it is not to blame; its groups a and b may be
+	noise   bool                         // no failure where the program of the same command gave its results
 	retried bool                         // the program tries again: alone it decides nothing
 	wraps   bool                         // the reason is on another line near it, as a rule
 	again   bool                         // after it the job starts again, often in the same log

@@ -44,7 +44,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	e.file, e.where, e.order, e.lines, e.time = f.index, f.place(), f.lines, 1, f.when()
 	e.undated = !f.dated && !e.time.IsZero()
 	e.text = quote(p.body)
-	e.after, e.went = st.progress, f.went
+	e.after, e.went, e.command = st.progress, f.went, f.proof.command
 	if st.progress == st.wanted {
 		f.wanting++
 	}

@@ -83,9 +83,6 @@ var facts = []cause{
 	{id: "rdzv.endpoint", grade: fact, words: []string{"rdzv_endpoint"}, form: re(`rdzv_endpoint\s*: +(?P<v>\S+)`)},
 	{id: "nvrm.gpu", grade: fact, words: []string{"NVRM: The NVIDIA GPU "}, form: re(`GPU (?P<v>[\da-fA-F:.]+)`)},
 	{id: "hccl.waits", grade: fact, words: []string{"EI0002", "EI0006"}, form: re(`(?P<v>EI000[26])`)},
-	{id: "results.given", grade: fact, words: []string{"hroughput: ", "otal images/sec: ", "Benchmark Result ===",
-		"'train_runtime': ", "\"train_runtime\": ", " stopped: `max_", "exiting program at iteration "},
-		form: re(`(?P<v>hroughput: \d[\d.]* requests|otal images/sec|Benchmark Result|train_runtime|stopped|exiting )`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},
 }

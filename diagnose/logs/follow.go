@@ -45,6 +45,7 @@ type event struct {
 	others  []string // further nodes, named by lines of the same kind
 	after   int      // progress of the stream until then
 	went    int      // progress of all streams until then
+	command int64    // the line of the command before it
 	lines   int
 	calls   []*call // of ssh, by which it did not reach hosts
 	reached bool    // it reached all of them later
@@ -134,7 +135,7 @@ func newFollower() *follower {
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]int{}, interfaces: map[string]string{}, works: newWorks(),
-		busy: map[*stream]bool{}, ssh: newSSH(),
+		busy: map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[int64]bool{}},
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)
 	return f

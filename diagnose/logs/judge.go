@@ -27,6 +27,7 @@ func (f *follower) judge() Reading {
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
 		return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 ||
+			e.cause.noise && f.proof.given[e.command] ||
 			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] != "true"
 	})
 	live, again := retried(live)

@@ -93,7 +93,7 @@ var lossCauses = []cause{
 		says: "{who} lost the connection to a rank that ended",
 		need: []string{"the output of the rank or node that ended first: it is not in these logs"},
 	}, {
-		id: "log.peer-lost", grade: cascade, but: "results.given", words: []string{"check the \"should dump\" flag"},
+		id: "log.peer-lost", grade: cascade, noise: true, words: []string{"check the \"should dump\" flag"},
 		says: "{who} lost torch's store: the process with the store (rank 0, or torchrun on that node) ended first",
 		need: []string{"the output of rank 0 and of torchrun on its node: why it ended",
 			"dmesg of that node: did the OOM killer end it"},
@@ -127,9 +127,6 @@ var lossCauses = []cause{
 		need: []string{"what stopped the job: a user, the scheduler, or another node that failed before"},
 	},
 	{
-		id: "log.end-noise", grade: harmless, with: "results.given", words: []string{"check the \"should dump\" flag"},
-		says: "noise at the end of good runs",
-	}, {
 		id: "log.end-noise", grade: harmless,
 		words: []string{
 			"hostname of the client socket cannot be retrieved", "Connection was likely closed", "sendBytes failed on",

@@ -8,9 +8,10 @@ import (
 // proof is what the log that is read shows of a program that works: results of a benchmark, the greetings of all ranks,
 // or the answers of a server.
 type proof struct {
-	table   bool         // the head of a table of results was there
-	greeted map[int]bool // ranks that did
-	command int64        // the line, of all logs, with the last command that starts a program
+	table   bool           // the head of a table of results was there
+	greeted map[int]bool   // ranks that did
+	command int64          // the line, of all logs, with the last command that starts a program
+	given   map[int64]bool // commands, by their line, whose program said at its end what it did
 	spans   []span
 }
 
@@ -23,7 +24,8 @@ const markProof = "proof"
 var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ello world", "ello World", "ello, world",
 	"ello, World", "ello from", "mpirun ", "mpiexec ", "srun ", "torchrun ", "Application startup complete",
 	"\" 200 OK", "server is fired up", "Uvicorn running on ", "Started HTTPService at ",
-	"Started GRPCInferenceService at "}
+	"Started GRPCInferenceService at ", "hroughput: ", "otal images/sec: ", "Benchmark Result ===", "'train_runtime': ",
+	"\"train_runtime\": ", " stopped: `max_", "exiting program at iteration "}
 
 var (
 	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
@@ -32,6 +34,9 @@ var (
 	// readyForm is how a server reports that it has begun, or that it has answered.
 	readyForm = re(`\bApplication startup complete\b|\bserver is fired up\b|\bUvicorn running on http|` +
 		`\bStarted (?:HTTP|GRPCInference)Service at |"(?:POST|PUT) /\S* HTTP/[\d.]+" 200 OK`)
+	// givenForm is how programs end with what they did.
+	givenForm = re(`hroughput: \d[\d.]* requests|otal images/sec: |Benchmark Result ===|train_runtime['"]: |` +
+		` stopped: .max_|exiting program at iteration `)
 	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +
 		`(?:mpirun|mpiexec|srun|torchrun) [\w./-]`)
 )
@@ -51,6 +56,10 @@ func (f *follower) proves(body []byte) {
 		p.table = true
 	case readyForm().Match(body):
 		f.proved()
+	case givenForm().Match(body):
+		if len(p.given) < maxStreams {
+			p.given[p.command] = true
+		}
 	default:
 		m := greetForm().FindSubmatch(body)
 		if m == nil {
@@ -92,7 +101,7 @@ func result(line []byte) bool {
 }
 
 // disproved returns the events without those after which the program of the same command gave its results, and those.
-// An error of the program, or the end of a process, is never one of them, nor is what was there with it. A warning that
+// An error of the program, the end of a process, or of its wait for others, is never one of them, nor is what was there with it. A warning that
 // one sign of progress undoes may be.
 func (f *follower) disproved(all []*event) (live, passed []*event) {
 	within := func(e *event) bool {
@@ -101,7 +110,7 @@ func (f *follower) disproved(all []*event) (live, passed []*event) {
 		})
 	}
 	for _, e := range all {
-		final := e.cause.grade <= failed && e.cause.grade != family || e.cause.grade == ended || e.cause.grade == cascade ||
+		final := e.cause.grade <= failed && e.cause.grade != family || e.cause.grade >= waits && e.cause.grade <= cascade ||
 			slices.Contains(ends, e.cause.id)
 		if final && !e.cause.soft && within(e) {
 			return all, nil
