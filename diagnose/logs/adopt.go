@@ -29,8 +29,8 @@ func (f *follower) adopt(e *event) {
 			}
 		}
 	}
-	if e.node == "" && e.rank < 0 && e.vals["ranks"] == "" {
-		e.node = f.onlyHost()
+	if e.node == "" && e.rank < 0 {
+		e.node = f.onlyHost(e.command)
 	}
 	for _, o := range all {
 		if e.node == "" && e.rank >= 0 && o.rank == e.rank && o.node != "" {
@@ -41,30 +41,36 @@ func (f *follower) adopt(e *event) {
 
 var taskForm = regexp.MustCompile(`(?:sr|yhr)un: error: [\w.-]+: tasks? \d`)
 
-// ofTasks takes the numbers of srun's tasks away from events where they are not ranks: the rank of that number writes
-// that it waits for others, so a task is a launcher with several ranks.
+// ofTasks takes the numbers of srun's tasks away from events where they may not be ranks: the rank of that number writes
+// that it waits for others, so the task that ended may be a launcher with several ranks.
 func (f *follower) ofTasks() {
+	var tasks []*event
+	waiting := map[int]bool{}
 	for _, e := range f.events {
-		if e.rank < 0 || !taskForm.MatchString(e.text) {
-			continue
+		switch {
+		case e.rank < 0:
+		case taskForm.MatchString(e.text):
+			tasks = append(tasks, e)
+		case e.cause.grade == waits:
+			waiting[e.rank] = true
 		}
-		for _, o := range f.events {
-			if o.rank == e.rank && o.cause.grade == waits && !o.cause.soft && !taskForm.MatchString(o.text) {
-				e.rank = -1
-				break
-			}
+	}
+	for _, e := range tasks {
+		if waiting[e.rank] {
+			e.rank = -1
 		}
 	}
 }
 
-// onlyHost returns the host on which all ranks run, by the lines of NCCL; "": there are several, or not all have one.
-func (f *follower) onlyHost() (host string) {
+// onlyHost returns the host on which all ranks of a command run, by the lines of NCCL after it in the same log; "": there
+// are several, or not all have one.
+func (f *follower) onlyHost(command int64) (host string) {
 	if sizes := f.facts["nranks"]; len(sizes) != 1 || !sizes[strconv.Itoa(len(f.ranks))] {
 		return ""
 	}
-	for at := range f.ranks {
+	for at, r := range f.ranks {
 		name, _, _ := strings.Cut(at, ":")
-		if host != "" && host != name {
+		if host != "" && host != name || r.command != command {
 			return ""
 		}
 		host = name
@@ -91,8 +97,8 @@ func (f *follower) absentees(e *event) (out []int) {
 	for _, o := range f.events {
 		see(o.rank)
 	}
-	for _, rank := range f.ranks {
-		see(rank)
+	for _, r := range f.ranks {
+		see(r.rank)
 	}
 	for rank := range of {
 		if len(seen) == came && !seen[rank] {

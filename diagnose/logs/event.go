@@ -107,7 +107,7 @@ func (f *follower) blame(e *event, p *prefix) {
 			e.node = string(m[1])
 		}
 		if r, ok := f.ranks[string(m[1])+":"+string(m[2])]; ok && e.rank < 0 {
-			e.rank = r
+			e.rank = r.rank
 		}
 	}
 	if n := e.vals["node"]; n != "" {

@@ -74,6 +74,12 @@ type stream struct {
 	alone       bool   // each line names its process, so it is of one; a pod or a host may have many
 }
 
+// started is a rank, and the line of the command that started it.
+type started struct {
+	rank    int
+	command int64
+}
+
 type streamKey struct {
 	file  int
 	label string
@@ -97,8 +103,8 @@ type follower struct {
 	count   map[*cause]int
 	last    *event
 	facts   map[string]map[string]bool
-	latest  map[string]string // of each fact, the value that the logs have shown last
-	ranks   map[string]int    // "host:pid" to rank, as NCCL reports them
+	latest  map[string]string  // of each fact, the value that the logs have shown last
+	ranks   map[string]started // by "host:pid", as NCCL reports them
 	// interfaces are the names of those with an address, as NCCL reports them.
 	interfaces map[string]string
 	ssh        ssh
@@ -134,7 +140,7 @@ func newFollower() *follower {
 	f := &follower{
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
-		ranks: map[string]int{}, interfaces: map[string]string{}, works: newWorks(),
+		ranks: map[string]started{}, interfaces: map[string]string{}, works: newWorks(),
 		busy: map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[int64]bool{}},
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)

@@ -167,7 +167,7 @@ var initForm = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*:\d+):\d+
 // noteRank notes which process of NCCL has which rank.
 func (f *follower) noteRank(body []byte) {
 	if m := initForm.FindSubmatch(body); m != nil && len(f.ranks) < maxStreams {
-		f.ranks[string(m[1])] = number(string(m[2]))
+		f.ranks[string(m[1])] = started{number(string(m[2])), f.proof.command}
 		f.note("nranks", string(m[3]))
 	}
 }
