@@ -9,13 +9,14 @@ import (
 type box struct {
 	rank int
 	node string
+	devs string // a device of it
 	last int64 // the last line, of all logs, for which it counts
 }
 
 // boxWords are in the lines of boxForms.
 var boxWords = []string{" RUNNING AT ", ": Fatal error in ", "] Fatal error in ", "*** reported by process " +
 	"[", "Nodename: ", ", ip=", "retryLimit=", "ssh not successful for host ", ", RankID:", "Node Id: ",
-	"bootstrap.cc:", "socket.cc:", "init.cc:", "group.cc:"}
+	"NVRM: The NVIDIA GPU ", "bootstrap.cc:", "socket.cc:", "init.cc:", "group.cc:"}
 
 // boxForms are reports of Hydra, of which only Intel's has the rank; the heads of MPICH's error stacks; of the state
 // of Neuron's runtime; and of the tracebacks that Ray passes on from another process, which are long.
@@ -35,6 +36,7 @@ var boxForms = []struct {
 	{re(`\(PID:\d+, Device:\d+, RankID:(?P<rank>\d+)\)`), 8, false}, // of torch_npu
 	{re(`node has died\. Node Id: (?P<node>[\da-f]{32,})\b`), 4, false},
 	{re(`^(?:\[\d+\] )?(?P<node>[A-Za-z][\w.-]*):\d+:\d+ (?:\[\d+\] )?NCCL INFO \S+:\d+ -> [1-9]`), 3, true},
+	{re(`NVRM: The NVIDIA GPU (?P<devs>[\da-fA-F:.]+)`), 4, false},
 	{re(`ray::.*\(pid=\d+, ip=(?P<node>[\d.]+\d)`), 40, false},
 }
 
@@ -64,7 +66,7 @@ func (f *follower) names(st *stream, body []byte) {
 			if b.only && !st.one(v["node"]) {
 				return
 			}
-			next := box{rank: number(v["rank"]), node: v["node"], last: f.lines + b.near}
+			next := box{rank: number(v["rank"]), node: v["node"], devs: v["devs"], last: f.lines + b.near}
 			if next.node == "" && f.lines <= st.box.last && st.box.rank == next.rank {
 				next.node = st.box.node
 			}
@@ -95,6 +97,9 @@ func (b *box) names(e *event, line int64) {
 	}
 	if e.node == "" {
 		e.node, e.boxed = b.node, b.node != ""
+	}
+	if b.devs != "" && e.vals["devs"] == "" {
+		e.set("devs", b.devs)
 	}
 }
 

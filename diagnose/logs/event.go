@@ -95,7 +95,7 @@ func (e *event) alsoDevice(dev string) {
 	const most = 200
 	all := e.vals["devs"]
 	if dev != "" && len(all) < most && !slices.Contains(strings.Split(all, ", "), dev) {
-		e.set("devs", all+", "+dev)
+		e.set("devs", strings.TrimPrefix(all+", "+dev, ", "))
 	}
 }
 

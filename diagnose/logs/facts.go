@@ -81,7 +81,6 @@ var facts = []cause{
 		form: re(`(?P<v>signal)`)},
 	{id: "nccl.last-error", grade: fact, words: []string{"Last error:"}, form: re(`(?P<v>Last error)`)},
 	{id: "rdzv.endpoint", grade: fact, words: []string{"rdzv_endpoint"}, form: re(`rdzv_endpoint\s*: +(?P<v>\S+)`)},
-	{id: "nvrm.gpu", grade: fact, words: []string{"NVRM: The NVIDIA GPU "}, form: re(`GPU (?P<v>[\da-fA-F:.]+)`)},
 	{id: "hccl.waits", grade: fact, words: []string{"EI0002", "EI0006"}, form: re(`(?P<v>EI000[26])`)},
 	{id: "gloo.loopback", grade: fact, words: []string{"Using the loopback address as fallback"},
 		form: re(`(?P<v>loopback)`)},

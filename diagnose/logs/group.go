@@ -33,9 +33,28 @@ func together(group []*event) {
 			top.set("all", rankList(ranks))
 			top.set("dev", finding.Noun(len(devs), "device")+" "+strings.Join(devs, ", "))
 		}
+	case "log.gpu-lost":
+		if len(group) > 1 {
+			top.set("devs", devices(group))
+		}
 	case "log.munge":
 		top.set("apart", apartBy(group))
 	}
+}
+
+// devices returns the devices that lines name, each with its node.
+func devices(group []*event) string {
+	var out []string
+	for _, e := range group {
+		name := e.vals["devs"]
+		if name != "" && e.node != "" {
+			name += " (" + e.node + ")"
+		}
+		if name != "" && !slices.Contains(out, name) && len(out) < maxFacts {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ", ")
 }
 
 // apartBy returns how far the times of lines are apart; "": they are not, or not two.

@@ -6,9 +6,8 @@ const pciForm = `Xid(?: \((?:PCI:)?(?P<pci>[\w:.]+)\)| errors?)?: ?`
 // kernelCauses are what the kernel of a node reports of its hardware.
 var kernelCauses = []cause{
 	{
-		id: "log.gpu-lost", grade: decisive, with: "nvrm.gpu", words: []string{"NVRM: fallen off the bus"},
-		form: re(`fallen`),
-		says: "a GPU at {latest} of {where} does not answer on PCIe, as the driver sees when it is loaded (it has fallen " +
+		id: "log.gpu-lost", grade: decisive, words: []string{"NVRM: fallen off the bus"},
+		says: "a GPU[ at {devs}] of {where} does not answer on PCIe, as the driver sees when it is loaded (it has fallen " +
 			"off the bus)",
 		do: "turn that node off and on, and leave it out until then; look at the power and seat of the GPU (dmesg | grep " +
 			"-E 'AER|NVRM'); replace the GPU or the riser if it happens again",

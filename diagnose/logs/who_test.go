@@ -15,6 +15,12 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 			"step 1\nstep 2\nstep 3\nstep 4\nsrun: error: Application launch failed: Job credential expired\n"
 		trace = "Traceback (most recent call last):\n%  File \"/app/a.py\", line 7, in <module>\n%    f()\n%KeyError: 'x'\n"
 	)
+	gpu := func(host, bus string) string {
+		return host + "[ 1843.308145] NVRM: The NVIDIA GPU 0000:" + bus + ":00.0\n"
+	}
+	fallen := func(host string) string {
+		return host + "               NVRM: fallen off the bus and is not responding to commands.\n"
+	}
 	under := func(label string) string { return label + strings.ReplaceAll(trace, "%", label) }
 	for _, c := range []struct{ name, log, says string }{
 		{"the ranks that did not join", "[rank1]: Connection refused\n" + timedOut, "no line of ranks 2-3 is in"},
@@ -42,6 +48,10 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 			"around rank 39.\n", "around rank 39"},
 		{"a program of nccl-tests", "red-h: Test CUDA failure common.cu:45 'CUDA driver version is insufficient for CUDA " +
 			"runtime version'\n", "node red-h"},
+		{"a GPU of each of two lines", gpu("", "b3") + fallen("") + gpu("", "c4") + fallen(""),
+			"a GPU at 0000:b3:00.0, 0000:c4:00.0 of a node"},
+		{"a GPU of each of two hosts", gpu("red-1: ", "b3") + gpu("red-2: ", "c4") + fallen("red-1: ") + fallen("red-2: "),
+			"a GPU at 0000:b3:00.0 (red-1), 0000:c4:00.0 (red-2) of nodes red-1, red-2"},
 		{"a GPU of the line before", "[ 1843.308145] NVRM: The NVIDIA GPU 0000:b3:00.0\n               NVRM: (PCI ID: " +
 			"10de:26b5) installed in this system has\n               NVRM: fallen off the bus and is not responding to " +
 			"commands.\n", "0000:b3:00.0"},
