@@ -107,6 +107,7 @@ type follower struct {
 	ranks   map[string]started // by "host:pid", as NCCL reports them
 	// interfaces are the names of those with an address, as NCCL reports them.
 	interfaces map[string]string
+	named      map[string]bool // names before lines, and whether they are sure to be of hosts
 	ssh        ssh
 	works      works
 	steps      []bool           // by word: it is a sign of a job that computes
@@ -140,7 +141,7 @@ func newFollower() *follower {
 	f := &follower{
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
-		ranks: map[string]started{}, interfaces: map[string]string{}, works: newWorks(),
+		ranks: map[string]started{}, interfaces: map[string]string{}, named: map[string]bool{}, works: newWorks(),
 		busy: map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[int64]bool{}},
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)

@@ -22,6 +22,7 @@ const (
 func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
 	f.settle()
+	f.unlabel()
 	f.ofTasks()
 	sorted, passed := f.disproved(f.sorted())
 	all, began := apart(sorted, rosterID)

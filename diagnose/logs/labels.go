@@ -8,10 +8,10 @@ import (
 
 var (
 	// labelForm is what may be the name of a host before each of its lines, in a form that other words have, too.
-	labelForm = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]*(?:[\w.-]*[\d_.-])[\w.-]*): ?`)
-	// ofProcess begins lines that only a process writes: it has a rank, or a traceback, or NCCL writes it.
-	ofProcess = regexp.MustCompile(`^(?:\[(?:rank|default)\d+\]: ?|Traceback \(most recent call last\)|` +
-		` +File "[^"]+", line \d)`)
+	labelForm = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9]*(?:[\w.-]*[\d_.-])[\w.-]*):(?: |$)`)
+	// ofRank and ofTrace begin lines that only a process writes: it has a rank, or a traceback.
+	ofRank  = regexp.MustCompile(`^\[(?:rank|default)\d+\]: ?`)
+	ofTrace = regexp.MustCompile(`^(?:Traceback \(most recent call last\)| +File "[^"]+", line \d)`)
 	// levels end names that are no names of hosts.
 	levels = regexp.MustCompile(`(?i)(?:error|exception|warning|warn|info|debug|fatal|critical|root)$`)
 )
@@ -28,13 +28,14 @@ func (f *follower) strip(line []byte) prefix {
 		return p
 	}
 	name, rest := string(m[1]), p.body[len(m[0]):]
-	if !f.labels[name] {
-		nccl := bytes.HasPrefix(rest, append(bytes.Clone(m[1]), ':')) && ncclPrefix.Match(rest)
-		if !nccl && !ofProcess.Match(rest) || levels.MatchString(name) || program.MatchString(name) ||
-			len(f.labels) >= maxStreams {
+	if known := f.labels[name]; !known || !f.named[name] {
+		host := ofRank.Match(rest) || bytes.HasPrefix(rest, append(bytes.Clone(m[1]), ':')) && ncclPrefix.Match(rest)
+		if !known && (!host && !ofTrace.Match(rest) || levels.MatchString(name) || program.MatchString(name) ||
+			len(f.named) >= maxStreams) {
 			return p
 		}
-		f.labels[strings.Clone(name)] = true
+		name = strings.Clone(name)
+		f.labels[name], f.named[name] = true, host || f.named[name]
 	}
 	inner := strip(rest)
 	if inner.node == "" {
@@ -44,4 +45,21 @@ func (f *follower) strip(line []byte) prefix {
 		inner.label = m[1]
 	}
 	return inner
+}
+
+// unlabel takes the names away from events that only lines of tracebacks have before them, so that they may be the names
+// of loggers or runs: NCCL, the line of a rank, or a report has to name such a host, too.
+func (f *follower) unlabel() {
+	for at := range f.ranks {
+		host, _, _ := strings.Cut(at, ":")
+		f.named[host] = true
+	}
+	for _, e := range f.events {
+		f.named[e.vals["node"]] = true
+	}
+	for _, e := range f.events {
+		if host, labels := f.named[e.node]; labels && !host {
+			e.node = ""
+		}
+	}
 }

@@ -26,7 +26,15 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 		{"the ranks that did not join", "[rank1]: Connection refused\n" + timedOut, "no line of ranks 2-3 is in"},
 		{"as many lines as ranks", timedOut, "2 of 4 had joined"},
 		{"a node that an earlier line names", credential, "on node red-3"},
-		{"a host in capitals", under("RED7B: "), "rank.failed a process on node RED7B"},
+		{"a label in capitals", under("RED7B: "), "rank.failed a process failed"},
+		{"a host in capitals", under("RED7B: ") + "RED7B: [rank0]: step 1\n",
+			"rank.failed a process on node RED7B"},
+		{"a host of a rank of NCCL", under("RED7B: ") + "RED7B:471:471 [0] NCCL INFO comm 0x5 rank 3 nranks 8 - Init START\n",
+			"rank.failed a process on node RED7B"},
+		{"a host that torchrun names, too", under("RED7B: ") + "Root Cause (first observed failure):\n[0]:\n  host      : " +
+			"RED7B\n  rank      : 3 (local_rank: 3)\n  exitcode  : 1 (pid: 4711)\n", "(node RED7B) failed"},
+		{"the name of a logger", under("my_pkg.trainer: "), "rank.failed a process failed first: KeyError: 'x', at a.py:7"},
+		{"the name of a run", under("attempt_1: "), "rank.failed a process failed first: KeyError: 'x', at a.py:7"},
 		{"a host that NCCL writes, too", "RED7B: RED7B:471:471 [0] NCCL INFO comm 0x5 rank 3 nranks 8 cudaDev 3 - Init " +
 			"START\nRED7B: KeyError: 'x'\n", "node RED7B"},
 		{"the host whose NCCL ends with it", "red-1:471:475 [3] NCCL INFO bootstrap.cc:280 -> 2\nINTERNAL: " +
@@ -38,8 +46,9 @@ func TestWhoIsNamedByOtherLines(t *testing.T) {
 			"red-1:472:472 [1] NCCL INFO comm 0x5 rank 1 nranks 2 - Init START\nCUDA out of memory\n", "node red-1"},
 		{"a host of some ranks", "red-1:471:471 [0] NCCL INFO comm 0x5 rank 0 nranks 3 - Init START\n" +
 			"red-1:472:472 [1] NCCL INFO comm 0x5 rank 1 nranks 3 - Init START\nCUDA out of memory\n", "a process has run"},
-		{"a host with underscores", under("gpu_node_b: "), "rank.failed a process on node gpu_node_b"},
-		{"a level is no host", strings.ReplaceAll(trace, "%", "") + "my_ERROR: " + timedOut, "rank.failed a process failed"},
+		{"a host with underscores", under("gpu_node_b: ") + "gpu_node_b: [rank0]: step 1\n", "process on node gpu_node_b"},
+		{"a level is no label", "my_ERROR: " + strings.ReplaceAll(trace, "%", ""), "KeyError: 'x', at a.py:7"},
+		{"a program is no label", "train.py: " + strings.ReplaceAll(trace, "%", ""), "KeyError: 'x', at a.py:7"},
 		{"a rank of an NPU", "[ERROR] 2025-02-03-04:15:06 (PID:4711, Device:3, RankID:11) ERR02200 DIST call hccl api " +
 			"failed.\n" +
 			"EJ0001: 2025-02-03-04:15:06.167.645 Failed to initialize the HCCP process. Reason: Maybe the last training " +
