@@ -10,7 +10,7 @@ type box struct {
 	rank int
 	node string
 	devs string // a device of it
-	last int64 // the last line, of all logs, for which it counts
+	last int64  // the last line, of all logs, for which it counts
 }
 
 // boxWords are in the lines of boxForms.

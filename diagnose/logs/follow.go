@@ -125,6 +125,7 @@ type follower struct {
 	name        string
 	labels      map[string]bool // names of hosts before its lines
 	worked      *int64          // its last line that shows progress, without events of Kubernetes
+	reports     []*stream       // with reports of failures
 	described   string          // the object of Kubernetes that its lines describe
 	year        int             // for times without one
 	dated       bool            // the log itself has it
@@ -156,6 +157,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
 		f.dated, f.described, f.labels, f.worked = false, "", map[string]bool{}, new(int64)
+		f.reports = nil
 		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)

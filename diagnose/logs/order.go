@@ -28,9 +28,11 @@ func reasonsBefore(roots, live []*event) []*event {
 	}
 	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
 		return sums(e) && slices.ContainsFunc(live, func(o *event) bool {
-			known := o.cause.grade == open && o.cause != &unexplained && !o.warning()
-			return o.file == e.file && o.order < e.order && e.order-o.order < near &&
-				(known || o.cause.grade == unknown && specific([]byte(o.text)) > max(1, specific([]byte(e.text))))
+			if o.file != e.file || o.order >= e.order || e.order-o.order >= near {
+				return false
+			}
+			return o.cause.grade == open && o.cause != &unexplained && !o.warning() ||
+				o.cause.grade == unknown && specific([]byte(o.text)) > max(1, specific([]byte(e.text)))
 		})
 	})
 }

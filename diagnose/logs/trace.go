@@ -199,6 +199,9 @@ func (f *follower) report(st *stream, body []byte) {
 		return
 	}
 	r := st.last
+	if r == nil {
+		f.reports = append(f.reports, st)
+	}
 	if r == nil || r.code != "" {
 		r = &lastReport{summary: summary{rank: -1, local: -1}}
 		st.last = r
@@ -217,9 +220,9 @@ func (f *follower) report(st *stream, body []byte) {
 // the failure that was observed first.
 func (f *follower) headless() {
 	lines, line := f.lines, f.line
-	for key, st := range f.streams {
+	for _, st := range f.reports {
 		r := st.last
-		if key.file != f.index || r == nil || r.code == "" || r.rank < 0 || st.reported != nil {
+		if r.code == "" || r.rank < 0 || st.reported != nil {
 			continue
 		}
 		f.current, f.chunk, f.lines, f.line = nil, nil, r.at, r.own
