@@ -25,14 +25,14 @@ var mpiCauses = []cause{
 			"for fewer processes",
 		from: "open-mpi/ompi",
 	}, {
-		id: "log.wrong-interface", grade: decisive, soft: true, words: []string{"connect() to ", "dest_addr="},
+		id: "log.wrong-interface", grade: decisive, words: []string{"connect() to ", "dest_addr="},
 		form: re(`(?:connect\(\) to |dest_addr=)(?P<addr>172\.17\.\d+\.\d+|192\.168\.122\.\d+)(?::\d+)?\)? failed`),
 		says: "MPI or UCX calls {addr}, an address of a bridge that each host has for itself",
 		do: "leave these interfaces out: --mca btl_tcp_if_exclude lo,docker0,virbr0 (and oob_tcp_if_exclude), and for UCX " +
 			"UCX_NET_DEVICES=NAME,…",
 		from: "open-mpi/ompi",
 	}, {
-		id: "log.wrong-interface", grade: family, soft: true, words: []string{"connect() to 169.254.", "dest_addr=169.254."},
+		id: "log.wrong-interface", grade: family, words: []string{"connect() to 169.254.", "dest_addr=169.254."},
 		form: re(`(?:connect\(\) to |dest_addr=)(?P<addr>169\.254\.\d+\.\d+)(?::\d+)?\)? failed`),
 		says: "MPI or UCX calls {addr}, a link-local address: the interface of {who} that has it is no network of the hosts",
 		do: "name the network that the hosts share: --mca btl_tcp_if_include SUBNET (and oob_tcp_if_include), and for UCX " +
