@@ -41,8 +41,8 @@ func (f *follower) adopt(e *event) {
 
 var taskForm = regexp.MustCompile(`(?:sr|yhr)un: error: [\w.-]+: tasks? \d`)
 
-// ofTasks takes the numbers of srun's tasks away from events where they may not be ranks: the rank of that number writes
-// that it waits for others, so the task that ended may be a launcher with several ranks.
+// ofTasks takes the numbers of srun's tasks away from events where they may not be ranks: the rank of that number
+// writes that it waits for others, so the task that ended may be a launcher with several ranks.
 func (f *follower) ofTasks() {
 	var tasks []*event
 	waiting := map[int]bool{}
@@ -62,8 +62,8 @@ func (f *follower) ofTasks() {
 	}
 }
 
-// onlyHost returns the host on which all ranks of a command run, by the lines of NCCL after it in the same log; "": there
-// are several, or not all have one.
+// onlyHost returns the host on which all ranks of a command run, by the lines of NCCL after it in the same log; "":
+// there are several, or not all have one.
 func (f *follower) onlyHost(command int64) (host string) {
 	if sizes := f.facts["nranks"]; len(sizes) != 1 || !sizes[strconv.Itoa(len(f.ranks))] {
 		return ""
@@ -81,8 +81,8 @@ func (f *follower) onlyHost(command int64) (host string) {
 // absentees returns the ranks that have no line in the logs, where an event counts those that have joined, and the logs
 // have lines of just as many; nil: they do not show it.
 func (f *follower) absentees(e *event) (out []int) {
-	came, of := number(e.vals["came"]), number(e.vals["of"])
-	if came < 1 || came >= of || of > maxStreams {
+	joined, of := number(e.vals["joined"]), number(e.vals["of"])
+	if joined < 1 || joined >= of || of > maxStreams {
 		return nil
 	}
 	seen := map[int]bool{}
@@ -101,7 +101,7 @@ func (f *follower) absentees(e *event) (out []int) {
 		see(r.rank)
 	}
 	for rank := range of {
-		if len(seen) == came && !seen[rank] {
+		if len(seen) == joined && !seen[rank] {
 			out = append(out, rank)
 		}
 	}

@@ -135,8 +135,8 @@ func (f *follower) blame(e *event, p *prefix) {
 	}
 }
 
-// over says whether the stream went on after the event. What an object of Kubernetes waits for is over once the same log
-// has the output of a program that works.
+// over says whether the stream went on after the event. What an object of Kubernetes waits for is over once the same
+// log has the output of a program that works.
 func (e *event) over() bool {
 	limit := 3
 	if e.cause.soft {

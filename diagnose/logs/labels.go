@@ -47,8 +47,8 @@ func (f *follower) strip(line []byte) prefix {
 	return inner
 }
 
-// unlabel takes the names away from events that only lines of tracebacks have before them, so that they may be the names
-// of loggers or runs: NCCL, the line of a rank, or a report has to name such a host, too.
+// unlabel takes the names away from events that only lines of tracebacks have before them, so that they may be the
+// names of loggers or runs: NCCL, the line of a rank, or a report has to name such a host, too.
 func (f *follower) unlabel() {
 	for at := range f.ranks {
 		host, _, _ := strings.Cut(at, ":")

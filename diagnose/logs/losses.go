@@ -48,9 +48,9 @@ var lossCauses = []cause{
 	}, {
 		id: "log.wrapper", grade: ended,
 		words: []string{
-			"DistBackendError: NCCL error", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+			"DistBackendError: NCCL error", "ncclSystemError", "ncclInternalError",
 			"ncclInvalidUsage", "RuntimeError: NCCL error", "RuntimeError: NCCL communicator", "ncclCommInitRank failed",
-			"unhandled cuda error", "unhandled system error", "NCCL operation", "Test NCCL failure",
+			"unhandled system error", "NCCL operation", "Test NCCL failure",
 			"Test CUDA failure", "NCCL failure", "CUDA error: ", "HCCL error in", "OPS function error: Hccl",
 			"call hccl api failed", "HCCL function error", "createHCCLComm", "hcclCommInitRootInfo", "HcclGetRootInfo",
 			"call acl api failed", "ACL stream synchronize failed", "Proxy Call to rank ",

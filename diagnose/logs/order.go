@@ -58,15 +58,12 @@ func softLast(a, b *event) int {
 	return cmp.Compare(late(a), late(b))
 }
 
-// closedLast puts what a rank found closed, or whose end it saw, after what closed it, where no times say the order.
+// closedLast puts what a rank found closed, or whose end it saw, after what closed it.
 func closedLast(a, b *event) int {
 	closed := func(e *event) int {
 		if e.cause.id == "log.rendezvous-closed" {
 			return 1
 		}
-		return 0
-	}
-	if !a.time.IsZero() && !b.time.IsZero() {
 		return 0
 	}
 	return cmp.Compare(closed(a), closed(b))

@@ -101,8 +101,8 @@ func result(line []byte) bool {
 }
 
 // disproved returns the events without those after which the program of the same command gave its results, and those.
-// An error of the program, the end of a process, or of its wait for others, is never one of them, nor is what was there with it. A warning that
-// one sign of progress undoes may be, and an interface that MPI tries: it may have another one.
+// An error of the program, the end of a process, or of its wait for others, is never one of them, nor is what was there
+// with it. A warning that one sign of progress undoes may be, and an interface that MPI tries: it may have another one.
 func (f *follower) disproved(all []*event) (live, passed []*event) {
 	within := func(e *event) bool {
 		return slices.ContainsFunc(f.proof.spans, func(s span) bool {

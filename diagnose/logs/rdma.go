@@ -121,7 +121,7 @@ var rdmaCauses = []cause{
 		words: []string{"Got completion with error 12", "Got completion from peer", "transport retry count exceeded",
 			"IBV_WC_RETRY_EXC_ERR"},
 		form: re(`error 12|status=(?:IBV_WC_RETRY_EXC_ERR\()?12|[Rr]etry|RETRY`),
-		says: "the GIDs of an RDMA device of {where} changed while the job ran: an address came or went, and " +
+		says: "the GIDs of an RDMA device of {where} changed while the job ran: an address was added or removed, and " +
 			"transfers get no answer",
 		do: "leave the addresses of the RDMA interfaces as they are during a job (NetworkManager, DHCP, a bond's " +
 			"failover); start again, and compare show_gids before and after",

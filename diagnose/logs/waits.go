@@ -38,8 +38,8 @@ var torchWaits = []cause{
 		need: []string{"the output of the rank that is missing", "launch doctor on its node while the job hangs"},
 	}, {
 		id: "log.clients-missing", grade: waits, words: []string{"waiting for clients."},
-		form: re(`Timed out after (?P<secs>\d+) seconds waiting for clients\. (?P<came>\d+)/(?P<of>\d+) clients joined`),
-		says: "{came} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing" +
+		form: re(`Timed out after (?P<secs>\d+) seconds waiting for clients\. (?P<joined>\d+)/(?P<of>\d+) clients joined`),
+		says: "{joined} of {of} ranks joined the store within {secs} s; the log does not say which ranks are missing" +
 			"[, and no line of {absent} is in it]",
 		need: []string{"which ranks have written nothing, or nothing after their start", "the output of all nodes"},
 	}, {
@@ -58,9 +58,10 @@ var torchWaits = []cause{
 		from:  "torch distributed_c10d.py",
 	}, {
 		id: "log.rank-duplicate", grade: family, words: []string{"worker_count="},
-		form: re(`world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
-		test: func(v map[string]string) bool { return number(v["came"]) > number(v["of"]) },
-		says: "{came} processes have met in the store for {of} ranks: the job was started twice, or the store is an old one",
+		form: re(`world_size=(?P<of>\d+), worker_count=(?P<joined>\d+)`),
+		test: func(v map[string]string) bool { return number(v["joined"]) > number(v["of"]) },
+		says: "{joined} processes have met in the store for {of} ranks: the job was started twice, or the store is an old " +
+			"one",
 		do: "end the old processes and give each run its own port, rendezvous id or init file; start each rank once " +
 			"(under Slurm: one torchrun a node)",
 		need: []string{"which processes of the job run on each node: ps -ef"},
@@ -86,9 +87,9 @@ var torchWaits = []cause{
 			"wait timeout after", "DistStoreError", "Socket Timeout", "store based barrier", "Timed out initializing",
 			"RendezvousTimeoutError", "failed to get value from store", "to retrieve ncclUniqueId", "StoreTimeoutError",
 		},
-		form: opt(`(?:\b(?:on|for) rank: (?P<rank>\d+).*)?world_size=(?P<of>\d+), worker_count=(?P<came>\d+)`),
-		says: "{who} gave up waiting for other ranks in the store[: {came} of {of} had joined][; no line of {absent} is in " +
-			"these logs]",
+		form: opt(`(?:\b(?:on|for) rank: (?P<rank>\d+).*)?world_size=(?P<of>\d+), worker_count=(?P<joined>\d+)`),
+		says: "{who} gave up waiting for other ranks in the store[: {joined} of {of} had joined][; no line of {absent} is " +
+			"in these logs]",
 		need: []string{
 			"the output of all nodes from the start: which ranks never joined, or ended before",
 			"the command line of torchrun on each node (nnodes, node rank, rendezvous id)",
