@@ -3,9 +3,11 @@ package command
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"launch/internal/finding"
 	"launch/preflight"
@@ -42,7 +44,7 @@ func characters(_ context.Context, in preflight.Input) []finding.Finding {
 	}
 	var out []finding.Finding
 	for i, arg := range in.Job.Line.Argv {
-		if f, ok := unseen(fmt.Sprintf("argument %d of the command", i), arg); ok {
+		if f, ok := unseen(argument(in.Job.Line.Argv, i), arg); ok {
 			out = append(out, f)
 		}
 	}
@@ -73,22 +75,50 @@ func variables() []string {
 		"CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA"}
 }
 
-// unseen returns a finding about the first kind of strange characters in a value. An apostrophe (’) is one of a name.
+// option matches an option that may be shown: a short one with its value attached (-psecret) is none.
+var option = regexp.MustCompile(`^(?:--[A-Za-z][\w.-]*|-[A-Za-z])$`)
+
+// argument names an argument of the command by its place, and by its option or the one before it.
+func argument(argv []string, i int) string {
+	text := fmt.Sprintf("argument %d of the command", i)
+	name, _, own := strings.Cut(argv[i], "=")
+	if !own && i > 0 && !strings.HasPrefix(argv[i], "-") {
+		name, own = argv[i-1], true
+	}
+	if own && option.MatchString(name) {
+		return fmt.Sprintf("%s (%s)", text, name)
+	}
+	return text
+}
+
+// unseen returns a finding about the first kind of strange characters in a value, which may be a secret and is not
+// shown. An apostrophe (’) is one of a name.
 func unseen(what, value string) (finding.Finding, bool) {
-	if strings.ContainsAny(value, " \n") { // a text, as after bash -c or --prompt: only what ends it counts
-		value = value[strings.LastIndexAny(value, " \n")+1:]
-		if strings.ContainsAny(value, "\u2018\u2019\u201c\u201d\u00a0") {
-			return finding.Finding{}, false
-		}
+	from := strings.LastIndexAny(value, " \n") + 1 // a text, as after bash -c or --prompt: only what ends it counts
+	if from > 0 && strings.ContainsAny(value[from:], "\u2018\u2019\u201c\u201d\u00a0") {
+		return finding.Finding{}, false
 	}
 	for _, s := range strangers() {
-		if strings.ContainsFunc(value, s.has) {
-			return finding.Warnf("%s has %s: %+q; probably %s", what, s.name, value, s.why).
+		if at := strings.IndexFunc(value[from:], s.has); at >= 0 {
+			return finding.Warnf("%s has %s, %s; probably %s", what, s.name, place(value, from+at), s.why).
 				Breaking("the character is a part of the value: a name with it is not found, a number with it is no number").
 				Do("%s", s.fix), true
 		}
 	}
 	return finding.Finding{}, false
+}
+
+// place says which character of a value begins at a byte, and where that is.
+func place(value string, at int) string {
+	r, n := utf8.DecodeRuneInString(value[at:])
+	before := utf8.RuneCountInString(value[:at])
+	switch {
+	case at+n == len(value):
+		return fmt.Sprintf("%U, its last character", r)
+	case before == 0:
+		return fmt.Sprintf("%U, its first character", r)
+	}
+	return fmt.Sprintf("%U, after %s", r, finding.Count(before, "character"))
 }
 
 // The longest path of a socket (sun_path of unix(7), less its NUL), and what multiprocessing adds to the folder for

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,10 +13,11 @@ import (
 func TestCharactersThatAreNotSeen(t *testing.T) {
 	for _, tc := range []struct{ arg, variable, want string }{
 		{"--lr=1e-3", "10.0.0.1", "ok"},
-		{"--master-addr=10.0.0.1\r", "", `warn carriage return (\r): "--master-addr=10.0.0.1\r"`},
+		{"--master-addr=10.0.0.1\r", "",
+			"warn argument 2 of the command (--master-addr) has a carriage return (\\r), U+000D, its last character"},
 		{"", "10.0.0.1\r", "warn the variable MASTER_ADDR has a carriage return"},
-		{"--lr\u00a01e-3", "", "warn a special space"},
-		{"\u201ctrain.py\u201d", "", "warn a typographic quote"},
+		{"--lr\u00a01e-3", "", "warn a special space, at which no shell separates words, U+00A0, after 4 characters"},
+		{"\u201ctrain.py\u201d", "", "warn a typographic quote, U+201C, its first character"},
 		{"--out=a\x07", "", "warn a control character"},
 		{"bash -c with \u201ca text\u201d\u00a0!", "", "ok"},
 		{"--title=Bob\u2019s", "", "ok"},
@@ -32,6 +35,31 @@ func TestCharactersThatAreNotSeen(t *testing.T) {
 	if f.Fix != `sed -i 's/\r$//' /w/job.env` {
 		t.Errorf("%q", f.Fix)
 	}
+}
+
+// A value may be a secret.
+func TestTheValueWithSuchACharacterIsNotShown(t *testing.T) {
+	const secret = "sk-secret"
+	for _, argv := range [][]string{{"--api-key", secret + "\r"}, {"--api-key=" + secret + "\r"}, {secret + "==\r"},
+		{"-p" + secret, "x\r"}, {"-p" + secret + "\r"}, {"--" + secret + "\r"}, {"--note=" + secret + " " + secret + "\r"}} {
+		in := checktest.Env(checktest.Four(), "PYTHONPATH", "/home/"+secret+"\u00a0")
+		in.Job.Line.Argv = append([]string{"python", "t.py"}, argv...)
+		in.Job.Decided = slices.Grow(in.Job.Decided, 1)[:1]
+		in.Job.Decided[0].Name, in.Job.Decided[0].Value = "WANDB_API_KEY", secret+"\r"
+		found := 0
+		for _, f := range characters(t.Context(), in) {
+			if found++; strings.Contains(fmt.Sprintf("%+v", f), secret) {
+				t.Errorf("%q: %+v", argv, f)
+			}
+		}
+		if found != 3 {
+			t.Errorf("%q: %d findings", argv, found)
+		}
+	}
+	in := checktest.Four()
+	in.Job.Line.Argv = []string{"python", "t.py", "--api-key", secret + "\r"}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "command.characters", in),
+		"warn argument 3 of the command (--api-key)")
 }
 
 func TestTheNameOfASocketFitsIntoTheFolderForTemporaryFiles(t *testing.T) {
