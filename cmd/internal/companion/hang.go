@@ -35,7 +35,6 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	defer tick.Stop()
 	last := d.spent()
 	w := newVigil(after, last.at)
-	said := ""
 	for {
 		select {
 		case <-tick.C:
@@ -55,14 +54,13 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		if f, ok = w.judge(f, ok, due); !ok || busy(now, end) || due != lookSpins && moved(now, end) {
 			continue // or the nodes were seen at different moments of a job
 		}
-		again := f.key == said
+		again, confirmed := w.repeats(f.key, since, now.at)
 		if !again {
-			said = f.key
 			d.p.say(hangFinding(f.answer, d.p.adrift(), time.Since(since)), "")
 		}
 		world := d.world.Load()
 		if due != lookEarly && d.p.spec.EndHung && f.answer.Certain() && world != nil && world.Rank == 0 {
-			if again {
+			if confirmed {
 				d.end(f)
 				return
 			}

@@ -35,6 +35,8 @@ type vigil struct {
 	pause, early time.Duration    // after still: the first early look, and the next; at least after: no look
 	last         *diagnose.Stance // of the look before, since quiet
 	candidate    string           // what that look found
+	said         string           // the key of what was said last, since quiet
+	saidAt       time.Time        // the look that said it first since nothing moves
 }
 
 func newVigil(after time.Duration, now time.Time) *vigil {
@@ -71,6 +73,16 @@ func (w *vigil) due(now time.Time) (since time.Time, due look) {
 		return w.still, lookEarly
 	}
 	return now, noLook
+}
+
+// repeats takes in what a look found after nothing had moved since a moment. It returns whether that was said before,
+// and whether a look since that moment had found it already.
+func (w *vigil) repeats(key string, since, now time.Time) (again, confirmed bool) {
+	again = key == w.said
+	if confirmed = again && w.saidAt.After(since); !confirmed {
+		w.said, w.saidAt = key, now
+	}
+	return again, confirmed
 }
 
 // hurry makes the next look one that confirms this one.

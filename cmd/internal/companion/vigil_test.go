@@ -154,3 +154,37 @@ func TestPausesAreLookedAtLessAndLess(t *testing.T) {
 		t.Errorf("%d early looks, want 2: after 10 and 20 s", early)
 	}
 }
+
+// A job that went on after a look, and does not move again, is said again and looked at twice before it is ended.
+func TestAHangAfterProgressTakesTwoLooks(t *testing.T) {
+	at := func(s int) time.Time { return time.Unix(1000+int64(s), 0) }
+	for _, tt := range []struct {
+		name             string
+		b                effort // what the processes have done between the first look and the second
+		again, confirmed bool
+	}{
+		{"nothing", effort{}, true, true},
+		{"a file is read", effort{read: 1 << 30}, false, false},
+		{"only CPU time is used", effort{cpu: 60}, true, false},
+	} {
+		w := newVigil(20*time.Second, at(0))
+		look := func(s int) (again, confirmed bool) {
+			since, due := w.due(at(s))
+			if due != lookStill {
+				t.Fatalf("%s: look %v after %d s", tt.name, due, s)
+			}
+			return w.repeats("rank.absent", since, at(s))
+		}
+		if again, confirmed := look(21); again || confirmed {
+			t.Errorf("%s: the first look repeats", tt.name)
+		}
+		tt.b.at = at(60)
+		w.saw(effort{at: at(55)}, tt.b)
+		if again, confirmed := look(90); again != tt.again || confirmed != tt.confirmed {
+			t.Errorf("%s: again %v, confirmed %v", tt.name, again, confirmed)
+		}
+		if again, confirmed := look(120); !again || !confirmed {
+			t.Errorf("%s: the look after that confirms nothing", tt.name)
+		}
+	}
+}
