@@ -108,7 +108,7 @@ func (s *Start) unhosted(e rendezvous.Event) string {
 	}
 	text := fmt.Sprintf("no launch listens at %s yet: the node that has this address hosts the store. Start launch there "+
 		"with the same line, or name one of the nodes: --store HOST", strings.Join(s.store.Endpoints, ", "))
-	if a := s.store.Addr; userMode(a) {
+	if a := s.store.Addr; userMode(a, s.onlyStore()) {
 		return fmt.Sprintf("no launch listens at %s yet, and this node's own address is %s, which each container with a "+
 			"user-mode network (slirp4netns, QEMU) has: the nodes cannot reach each other there, and none has the store's "+
 			"address. Start the containers with --network host: then each node has the addresses of its machine",
@@ -229,10 +229,15 @@ func (s *Start) numberedTwice(err error) error {
 	return err
 }
 
-// userMode reports whether an address is in the network that slirp4netns and QEMU's user-mode network give by default
-// (slirp4netns(1): 10.0.2.100; QEMU: 10.0.2.15). It leads to no other machine.
-func userMode(a netip.Addr) bool {
-	return a == netip.AddrFrom4([4]byte{10, 0, 2, 100}) || a == netip.AddrFrom4([4]byte{10, 0, 2, 15})
+// userMode reports whether an address of this node is in the network that slirp4netns and QEMU's user-mode network give
+// by default (slirp4netns(1): 10.0.2.100; QEMU: 10.0.2.15; both: the router 10.0.2.2), which leads to no other machine,
+// and the way to the store is by its router. A cloud's own network may have the same numbers, and another router.
+func userMode(a netip.Addr, store netip.AddrPort) bool {
+	if a != netip.AddrFrom4([4]byte{10, 0, 2, 100}) && a != netip.AddrFrom4([4]byte{10, 0, 2, 15}) || !store.IsValid() {
+		return false
+	}
+	way, err := fabric.CourseOf(netip.AddrPort{}, store)
+	return err == nil && way.Gateway == netip.AddrFrom4([4]byte{10, 0, 2, 2})
 }
 
 // ownNetwork reports whether a node is in a container that has a network of its own by default, which other machines do

@@ -1,10 +1,15 @@
 package start
 
 import (
+	"fmt"
 	"io"
 	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"launch/cmd/internal/storeaddr"
@@ -69,14 +74,40 @@ func TestANodeWithoutAStoreSaysWhatTheNameMeans(t *testing.T) {
 	}
 }
 
-// The address that each user-mode network gives is no address for other nodes.
+// The address that each user-mode network gives is no address for other nodes. A cloud's network may have the same
+// numbers, but another router, or the store in it.
 func TestANodeInAUserModeNetworkSaysSo(t *testing.T) {
-	for own, want := range map[string]bool{"10.0.2.100": true, "10.0.2.7": false, "10.66.0.2": false} {
-		s := &Start{store: &storeaddr.Place{Endpoints: []string{"10.66.0.1:29377"}, Addr: netip.MustParseAddr(own)}}
-		s.Job.Store.V = job.Store{Host: "10.66.0.1", Embedded: true}
+	if _, err := exec.LookPath("ip"); err != nil || os.Getuid() != 0 {
+		t.Skip("it needs root and ip")
+	}
+	runtime.LockOSThread() // the thread ends with the test
+	if err := syscall.Unshare(syscall.CLONE_NEWNET); err != nil {
+		t.Skip(err)
+	}
+	for _, tt := range []struct {
+		own, router, store string
+		want               bool
+	}{
+		{"10.0.2.100", "10.0.2.2", "10.66.0.1", true},
+		{"10.0.2.15", "10.0.2.2", "10.66.0.1", true},
+		{"10.0.2.7", "10.0.2.2", "10.66.0.1", false},
+		{"10.66.0.2", "10.66.0.1", "10.67.0.1", false},
+		{"10.0.2.100", "10.0.2.1", "10.66.0.1", false},
+		{"10.0.2.100", "10.0.2.2", "10.0.2.15", false},
+	} {
+		line := fmt.Sprintf("ip link add user0 type veth peer name user1; ip addr add %s/24 dev user0; "+
+			"ip link set user0 up; ip link set user1 up; ip route add default via %s", tt.own, tt.router)
+		if out, err := exec.Command("sh", "-ec", line).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", line, err, out)
+		}
+		s := &Start{store: &storeaddr.Place{Endpoints: []string{tt.store + ":29377"}, Addr: netip.MustParseAddr(tt.own)}}
+		s.Job.Store.V = job.Store{Host: tt.store, Embedded: true}
 		got := s.unhosted(rendezvous.Event{Text: "connect: connection refused"})
-		if strings.Contains(got, "user-mode network") != want || !strings.Contains(got, "no launch listens") {
-			t.Errorf("%s: %q", own, got)
+		if strings.Contains(got, "user-mode network") != tt.want || !strings.Contains(got, "no launch listens") {
+			t.Errorf("%+v: %q", tt, got)
+		}
+		if err := exec.Command("ip", "link", "del", "user0").Run(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
