@@ -140,6 +140,33 @@ func (v *view) byIndex(i int) *node {
 	return find(v.nodes, func(n *node) bool { return n.index == i })
 }
 
+// byIndexAgent returns the torchrun with a node rank.
+func (v *view) byIndexAgent(i int) *agent {
+	return find(v.agents, func(a *agent) bool { return v.indexOf(a) == i })
+}
+
+// indexOf returns the node rank of a torchrun: of its line, of its ranks, or of its host if no other one is there;
+// -1: unknown.
+func (v *view) indexOf(a *agent) int {
+	if n, err := strconv.Atoi(a.line.NodeRank.Value); err == nil && !elastic(a.line) {
+		return n
+	}
+	for _, s := range v.seats {
+		if n := number(s.proc.Env, "GROUP_RANK"); n >= 0 && s.node == a.node && s.proc.Parent == a.proc.PID {
+			return n
+		}
+	}
+	if v.alone(a) {
+		return a.node.index
+	}
+	return -1
+}
+
+// alone reports whether no other torchrun of the job is on the host of one.
+func (v *view) alone(a *agent) bool {
+	return !slices.ContainsFunc(v.agents, func(o *agent) bool { return o != a && o.node == a.node })
+}
+
 // shareOf returns the node rank that starts a rank, by the store; -1: unknown.
 func (v *view) shareOf(rank int) int {
 	i, found := slices.BinarySearchFunc(

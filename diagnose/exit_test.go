@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -32,6 +34,43 @@ func TestOnlyARankThatWaitsWithoutALimitHoldsTheEndOfAJob(t *testing.T) {
 		v.seats = []*seat{{rank: 1, node: &node{name: "h1", scene: &s}, proc: &s.Procs[0]}}
 		if got := v.exits(); len(got) != 1 || got[0].Sure != tt.want || got[0].Cause != "exit.barrier" {
 			t.Errorf("%s: %+v, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// Two torchruns of a job may be on one host: each has its own node rank. One that has no number may be either.
+func TestTwoTorchrunsOnOneHost(t *testing.T) {
+	agent := func(pid int, more ...string) scene.Proc {
+		return scene.Proc{PID: pid, Role: scene.Agent, Comm: "pt_elastic", State: "S", Env: map[string]string{},
+			Argv: slices.Concat([]string{
+				"torchrun", "--nnodes", "2"}, more, []string{"--master-addr", "10.0.0.1", "--master-port", "29500", "t.py"})}
+	}
+	numbered := func(pid, node int) scene.Proc { return agent(pid, "--node-rank", strconv.Itoa(node)) }
+	met := func(pid int) scene.Proc {
+		return agent(pid, "--rdzv-backend", "c10d", "--rdzv-endpoint", "10.0.0.1:29500")
+	}
+	rank := func(n, node, parent int) scene.Proc {
+		p := waitingRank(20+n, strconv.Itoa(n))
+		p.Parent, p.Env["GROUP_RANK"] = parent, strconv.Itoa(node)
+		return p
+	}
+	all := slices.Clip([]scene.Proc{rank(0, 0, 5), rank(1, 0, 5), rank(2, 1, 6)})
+	for name, tt := range map[string]struct {
+		procs []scene.Proc
+		ended bool
+	}{
+		"numbers":           {append(all, numbered(5, 0), numbered(6, 1)), false},
+		"numbers, reversed": {append(all, numbered(6, 1), numbered(5, 0)), false},
+		"numbers of ranks":  {append(all, met(5), met(6)), false},
+		"no number":         {append(all[:2:2], met(5), met(6)), false},
+		"one has ended":     {append(all[:2:2], numbered(5, 0)), true},
+	} {
+		s := envScene()
+		s.Procs = tt.procs
+		s.Stores[0].Board.Agents = []tcpstore.Agent{{Node: 0, Local: 2}, {Node: 1, Local: 1}}
+		s.Stores[0].Board.Shares = []tcpstore.Share{{Node: 0, World: 3}, {Node: 1, Base: 2, World: 3}}
+		if found := views([]scene.Scene{s})[0].endedAgents(); len(found) > 0 != tt.ended {
+			t.Errorf("%s: %+v", name, found)
 		}
 	}
 }

@@ -12,7 +12,9 @@ import (
 
 // endedAgents finds nodes whose torchrun has ended while others wait.
 func (v *view) endedAgents() (out []claim) {
-	if v.board == nil || v.board.Ended > 0 {
+	if v.board == nil || v.board.Ended > 0 || slices.ContainsFunc(v.agents, func(a *agent) bool {
+		return v.indexOf(a) < 0 && !v.alone(a)
+	}) {
 		return nil
 	}
 	for _, a := range v.board.Agents {

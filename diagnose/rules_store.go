@@ -359,7 +359,7 @@ func (v *view) foreign() []claim {
 		return nil
 	}
 	for _, a := range v.agents {
-		n := a.node.index
+		n := v.indexOf(a)
 		for _, b := range v.board.Agents {
 			local := number(map[string]string{"n": a.line.NProc.Value}, "n")
 			other := b.Run != "" && a.line.RdzvID.Set && b.Run != a.line.RdzvID.Value
@@ -373,10 +373,6 @@ func (v *view) foreign() []claim {
 		}
 	}
 	return nil
-}
-
-func (v *view) byIndexAgent(i int) *agent {
-	return find(v.agents, func(a *agent) bool { return a.node.index == i })
 }
 
 // asksStore reports whether the main thread of a rank waits for an answer of a store of the job.
