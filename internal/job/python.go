@@ -27,14 +27,14 @@ func (r *resolver) read(argv []string) {
 	if r.in.Root == nil {
 		return
 	}
-	root, script := "", ""
+	root, script, files := "", "", newSearch(r.in.Root)
 	if s := r.line.Script; s > 0 && s < len(r.line.Argv) {
 		script = r.absolute(r.line.Argv[s])
 	} else if i := slices.IndexFunc(argv, isPython); i >= 0 {
 		script = r.absolute(argv[i])
 	} else if name, _, ok := moduleOf(argv[0], argv[1:]); ok {
 		root = r.absolute(".")
-		script = r.module(root, name)
+		script = files.module(root, name)
 	}
 	if script == "" {
 		return
@@ -43,9 +43,9 @@ func (r *resolver) read(argv []string) {
 		root = path.Dir(r.target(script))
 	}
 	roots, next := []string{root}, []string{script}
-	for seen := map[string]bool{}; len(next) > 0 && len(r.files) < maxFiles; next = next[1:] {
+	for seen := map[string]bool{}; len(next) > 0 && len(r.files) < maxFiles && !files.late(); next = next[1:] {
 		name := next[0]
-		if name == "" || seen[name] {
+		if seen[name] {
 			continue
 		}
 		seen[name] = true
@@ -54,17 +54,19 @@ func (r *resolver) read(argv []string) {
 			roots = append(roots, r.folders(f.text)...)
 		}
 		for _, imported := range imports(f.text) {
-			next = append(next, r.imported(roots, name, imported))
+			if found := files.imported(roots, name, imported); found != "" && !seen[found] {
+				next = append(next, found)
+			}
 		}
 	}
 }
 
 // imported returns the file of a module that a file imports; "": it is not of this program.
-func (r *resolver) imported(roots []string, file, name string) string {
+func (s *search) imported(roots []string, file, name string) string {
 	bare := strings.TrimLeft(name, ".")
 	if bare == name {
 		for _, root := range roots {
-			if found := r.module(root, name); found != "" {
+			if found := s.module(root, name); found != "" {
 				return found
 			}
 		}
@@ -73,18 +75,7 @@ func (r *resolver) imported(roots []string, file, name string) string {
 	for range len(name) - len(bare) { // the first dot is the file's own directory
 		file = path.Dir(file)
 	}
-	return r.module(file, bare)
-}
-
-// module returns the file of a module by its dotted name, as Python finds it below a directory; "": it is elsewhere.
-func (r *resolver) module(root, name string) string {
-	file := path.Join(root, strings.ReplaceAll(name, ".", "/"))
-	for _, file := range []string{file + ".py", path.Join(file, "__main__.py"), path.Join(file, "__init__.py")} {
-		if r.exists(file) {
-			return file
-		}
-	}
-	return ""
+	return s.module(file, bare)
 }
 
 // head returns the beginning of a regular file.

@@ -19,6 +19,7 @@ func TestWhatTheCommandsFindIsCompared(t *testing.T) {
 		{"another version of a module", []Around{mod("a"), mod("b")},
 			`same.modules: modules that the script imports differ: mymodel.py: 1 of 2 nodes have "a", host1 has "b"`},
 		{"a module is elsewhere", []Around{mod("a"), {}}, ""},
+		{"a search that ended early", []Around{mod("a"), {Modules: map[string]string{"same.py": "1"}}}, ""},
 		{"other folders, and both have it", []Around{dir("/a", true), dir("/b", true)}, ""},
 		{"other folders, and neither has it", []Around{dir("/a", false), dir("/b", false)}, ""},
 		{"only one has it, in one folder", []Around{dir("/a", true), dir("/a", false)}, ""},
