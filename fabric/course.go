@@ -23,16 +23,24 @@ type Course struct {
 
 // CourseOf returns how this node sends the packets of a connection now, from this node's end of it to the other one. It
 // sends nothing. The error is the kernel's where there is no route.
-func CourseOf(from, to netip.AddrPort) (c Course, err error) {
-	h, err := askRoute(from, to)
-	if err != nil {
-		return c, err
+func CourseOf(from, to netip.AddrPort) (Course, error) { return Courses()(from, to) }
+
+// Courses returns what CourseOf is, for many connections at about the same time: it lists the interfaces once for each
+// address of this node.
+func Courses() func(from, to netip.AddrPort) (Course, error) {
+	hardware := map[netip.Addr]string{}
+	return func(from, to netip.AddrPort) (c Course, err error) {
+		h, err := askRoute(from, to)
+		if err != nil {
+			return c, err
+		}
+		own := from.Addr().Unmap()
+		if _, known := hardware[own]; !known {
+			i, _ := interfaceWith(own)
+			hardware[own] = i.HardwareAddr.String()
+		}
+		return Course{h.iface, h.index, h.gateway, h.table, h.redirect, hardware[own]}, nil
 	}
-	c = Course{h.iface, h.index, h.gateway, h.table, h.redirect, ""}
-	if i, ok := interfaceWith(from.Addr().Unmap()); ok {
-		c.Hardware = i.HardwareAddr.String()
-	}
-	return c, nil
 }
 
 // Same reports whether packets go the same way, from the same hardware address.

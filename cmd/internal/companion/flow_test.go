@@ -37,6 +37,7 @@ func TestAConnectionThatCrawls(t *testing.T) {
 		{"from the start, with loss", 0, 120 << 10, 600 << 10, 500 << 10, 500 << 10, 0, 0, true},
 
 		{"as before", 20 * mega, 20 * mega, 20 * mega, 500 << 10, 500 << 10, 0, 0, false},
+		{"an upload that is slow at times, without loss", 20 * mega, 2 * mega, 2 * mega, 500 << 10, 500 << 10, 0, 0, false},
 		{"half as fast, with loss", 20 * mega, 10 * mega, 12 * mega, 500 << 10, 500 << 10, 0, 0, false},
 		{"from the start, a slow link", 0, 120 << 10, 120 << 10, 500 << 10, 500 << 10, 0, 0, false},
 		{"the process there is slow", 20 * mega, 30 << 10, 30 << 10, 500 << 10, 500 << 10, 4 * time.Second, 0, false},
@@ -50,6 +51,7 @@ func TestAConnectionThatCrawls(t *testing.T) {
 		see := func() {
 			i := info
 			f.saw(scene.Traffic{link01: scene.Socket{Inode: 7, SendQ: tt.queued, Info: &i}}, at, noCourse)
+			f.owned(func() scene.Traffic { return scene.Traffic{link01: scene.Socket{Inode: 7}} })
 			at = at.Add(stuckPoll)
 		}
 		see()
@@ -78,6 +80,109 @@ func TestAConnectionThatCrawls(t *testing.T) {
 
 func noCourse(_, _ netip.AddrPort) (fabric.Course, error) { return fabric.Course{}, unix.ENETUNREACH }
 
+// TestACrawlOfTheCommand: a connection of another program is not the command's, and a rate counts for some minutes.
+func TestACrawlOfTheCommand(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		owner uint64
+		pause time.Duration // before it is slow
+		want  int
+	}{
+		{"the command's", 7, 0, 1},
+		{"another program's", 0, 0, 0},
+		{"it was fast long ago", 7, 2 * bestFor, 0},
+	} {
+		var f flows
+		info, at := scene.Info{}, time.Unix(0, 0)
+		see := func(acked uint64, queued uint32) {
+			info.Acked, info.Sent, info.Unsent = info.Acked+acked, info.Sent+acked, queued
+			i := info
+			f.saw(scene.Traffic{link01: scene.Socket{Inode: 7, SendQ: queued, Info: &i}}, at, noCourse)
+			f.owned(func() scene.Traffic { return scene.Traffic{link01: scene.Socket{Inode: tt.owner}} })
+			at = at.Add(stuckPoll)
+		}
+		for range 12 {
+			see(20<<20, 500<<10)
+		}
+		for range tt.pause / stuckPoll {
+			see(30<<10, 0)
+		}
+		for range 4 {
+			see(30<<10, 500<<10)
+		}
+		if got := f.crawling(); len(got) != tt.want {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}
+
+// TestAnotherWayByWhichDataArrivesIsNoFault: of two connections one is idle, and the other one goes on when the way has
+// changed. Where both end to carry, it is the fault.
+func TestAnotherWayByWhichDataArrivesIsNoFault(t *testing.T) {
+	busy := scene.Link{Local: netip.MustParseAddrPort("10.0.0.1:40001"), Remote: link01.Remote}
+	for range 16 { // the order of a map
+		for _, goesOn := range []bool{true, false} {
+			var f flows
+			at, acked := time.Unix(0, 0), uint64(100)
+			now := fabric.Course{Interface: "eth0", Index: 2}
+			course := func(_, _ netip.AddrPort) (fabric.Course, error) { return now, nil }
+			traffic := func() scene.Traffic {
+				return scene.Traffic{link01: {Inode: 7, Info: &scene.Info{Acked: 5}},
+					busy: {Inode: 8, Info: &scene.Info{Acked: acked}}}
+			}
+			look := func() {
+				f.saw(traffic(), at, course)
+				at = at.Add(stuckPoll)
+			}
+			turned := func() bool {
+				return f.turnedNow(link01.Local.Addr(), link01.Remote.Addr(), at, traffic(), course).Why != ""
+			}
+			for range 3 {
+				acked += 100
+				look()
+			}
+			now = fabric.Course{Interface: "eth1", Index: 3}
+			for range 3 {
+				if goesOn {
+					acked += 100
+				}
+				if turned() == goesOn {
+					t.Fatalf("it goes on: %t, before a look", goesOn)
+				}
+				if look(); goesOn {
+					acked += 100
+				}
+				if turned() == goesOn {
+					t.Fatalf("it goes on: %t, after a look", goesOn)
+				}
+			}
+			if goesOn && f.trails[endsOf(link01)].sound.Interface != "eth1" {
+				t.Fatal("data arrives by the new way, and it is not the sound one")
+			}
+		}
+	}
+}
+
+// TestALookAsksForFewCourses: of many pairs of addresses each has its turn.
+func TestALookAsksForFewCourses(t *testing.T) {
+	var f flows
+	all := scene.Traffic{}
+	for i := range 3 * maxCourses {
+		to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 1, byte(i)}), 50000)
+		all[scene.Link{Local: link01.Local, Remote: to}] = scene.Socket{Inode: uint64(i + 1), Info: &scene.Info{}}
+	}
+	asked := map[netip.AddrPort]int{}
+	for i := range 3 {
+		f.saw(all, time.Unix(int64(i), 0), func(_, to netip.AddrPort) (fabric.Course, error) {
+			asked[to]++
+			return fabric.Course{}, nil
+		})
+		if len(asked) != (i+1)*maxCourses {
+			t.Errorf("after %d looks: %d", i+1, len(asked))
+		}
+	}
+}
+
 // TestAWayIsSoundWhilePacketsArrive: by another one nothing arrives, or it is a new way that is as good.
 func TestAWayIsSoundWhilePacketsArrive(t *testing.T) {
 	var f flows
@@ -87,7 +192,7 @@ func TestAWayIsSoundWhilePacketsArrive(t *testing.T) {
 		i := info
 		f.saw(scene.Traffic{link01: scene.Socket{Inode: 7, Info: &i}}, time.Unix(0, 0),
 			func(_, _ netip.AddrPort) (fabric.Course, error) { return course, nil })
-		return f.trails[[2]netip.Addr{link01.Local.Addr(), link01.Remote.Addr()}].sound
+		return f.trails[endsOf(link01)].sound
 	}
 	if got := see(); got.Interface != "" {
 		t.Errorf("nothing has arrived: %+v", got)

@@ -48,7 +48,11 @@ type paths struct {
 func (d *doctor) newPaths(ctx context.Context) *paths {
 	policed := sync.OnceValue(fabric.Policed)
 	wrong := func(c fabric.Call) fabric.Fault {
-		f := d.flows.turned(c.From, c.To.Addr())
+		var f fabric.Fault
+		to := c.To.Addr().Unmap()
+		if !slices.ContainsFunc(d.flows.crawling(), func(k scene.Crawl) bool { return k.To == to }) { // else some arrives
+			f = d.flows.turned(c.From, to)
+		}
 		if f.Why == "" {
 			f = fabric.Wrong(c)
 		}

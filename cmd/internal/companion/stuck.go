@@ -2,6 +2,7 @@ package companion
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -30,7 +31,7 @@ const (
 func (d *doctor) watchPaths(ctx context.Context) {
 	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()
-	said, pause := "", stuckPoll
+	said, pause, crawled := "", stuckPoll, map[string]bool{}
 	var next time.Time
 	for {
 		select {
@@ -38,9 +39,15 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		d.flows.saw(scene.TrafficOf(d.family), time.Now(), fabric.CourseOf)
+		d.flows.saw(d.traffic(ctx), time.Now(), fabric.Courses())
+		d.flows.owned(func() scene.Traffic { return scene.TrafficOf(d.family) })
 		stuck := d.stuck()
 		crawls := d.crawling()
+		first := func(key string) bool { // a crawl may end and begin again: it is said once
+			is := said != key && (len(crawls) == 0 || !crawled[key])
+			said, crawled[key] = key, crawled[key] || len(crawls) > 0
+			return is
+		}
 		for _, c := range crawls {
 			if !slices.Contains(stuck, c.To) {
 				stuck = append(stuck, c.To)
@@ -61,18 +68,33 @@ func (d *doctor) watchPaths(ctx context.Context) {
 			a, ok = pathOf(diagnose.Judge(append(scenes, d.those(ctx, stuck)...)))
 		}
 		if f := <-lossy; !ok && f != nil {
-			if path, _, _ := strings.Cut(f.What, " (seen at"); said != path {
-				said = path
+			if path, _, _ := strings.Cut(f.What, " (seen at"); first(path) {
 				d.p.say(*f, "")
 			}
 		}
-		if ok && (a.Why[0].Cause == "path.loss" || len(crawls)+len(d.stuck()) > 0) && said != a.Key() { // some arrive
-			said = a.Key()
+		if ok && (a.Why[0].Cause == "path.loss" || len(crawls)+len(d.stuck()) > 0) && first(a.Key()) { // some arrive
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
 		}
 		next = time.Now().Add(pause)
 		pause = min(2*pause, maxStuckPause)
 	}
+}
+
+// traffic returns what the connections of this node to other nodes of the job have carried so far.
+func (d *doctor) traffic(ctx context.Context) scene.Traffic {
+	var at []netip.Addr
+	for _, n := range d.others(ctx) {
+		at = append(append(at, n.Addr), n.Addrs...)
+	}
+	if len(at) == 0 {
+		return nil
+	}
+	t := scene.TrafficWith(at)
+	maps.DeleteFunc(t, func(l scene.Link, k scene.Socket) bool {
+		to := l.Remote.Addr().Unmap()
+		return k.State != "established" || k.Inode == 0 || to.IsLoopback() || to == l.Local.Addr().Unmap()
+	})
+	return t
 }
 
 // lossy returns that the path to one of some addresses loses packets; nil: no new connections show that. A connection
