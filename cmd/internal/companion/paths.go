@@ -46,7 +46,7 @@ type paths struct {
 }
 
 func (d *doctor) newPaths(ctx context.Context) *paths {
-	policed := sync.OnceValue(fabric.Policed)
+	policers := sync.OnceValue(fabric.Policers)
 	wrong := func(c fabric.Call) fabric.Fault {
 		var f fabric.Fault
 		to := c.To.Addr().Unmap()
@@ -57,7 +57,7 @@ func (d *doctor) newPaths(ctx context.Context) *paths {
 			f = fabric.Wrong(c)
 		}
 		if f.Why == "" {
-			f = policed()
+			f = policers()(c)
 		}
 		return f
 	}
