@@ -58,8 +58,8 @@ func (p policer) fault(device string) Fault {
 	if p.packets {
 		what = fmt.Sprintf("%.0f packets", p.rate)
 	}
-	return Fault{fmt.Sprintf("this node drops packets at %s beyond %s in a second: a policer (nft, table netdev %s, chain "+
-		"%s)", device, what, p.table, p.chain),
+	return Fault{fmt.Sprintf("this node drops packets at %s beyond %s in a second: a policer (nft, table netdev %s, "+
+		"chain %s)", device, what, p.table, p.chain),
 		fmt.Sprintf("nft list table netdev %s   # raise or remove this limit in chain %s", p.table, p.chain)}
 }
 
