@@ -70,10 +70,26 @@ type Group struct {
 	Time time.Duration `json:"time"`
 	Used time.Duration `json:"used"` // processor time
 	Held time.Duration `json:"held"` // how long a quota held its threads, summed over the processors
+	// Periods are those of the quota in which its threads ran, and Throttled how many of these held them; 0: not known.
+	Periods   int64 `json:"periods,omitempty"`
+	Throttled int64 `json:"throttled,omitempty"`
 }
 
-// Starved reports whether a quota held the group for most of the time, and it had little of a processor.
-func (g Group) Starved() bool { return g.Held > 0 && g.Held*2 >= g.Time && g.Used*2 <= g.Time }
+// quotaPeriod is the usual period of a quota (cgroup-v2.rst of the kernel, cpu.max). One without threads that run does
+// not count.
+const quotaPeriod = 100 * time.Millisecond
+
+// Starved reports whether a quota held the group for most of the time, and it had little of a processor. Many threads
+// are held for long in a few periods: where the periods are not known, it had very little.
+func (g Group) Starved() bool {
+	if g.Held <= 0 || g.Held*2 < g.Time || g.Used*2 > g.Time {
+		return false
+	}
+	if g.Periods == 0 {
+		return g.Used*20 <= g.Time
+	}
+	return g.Throttled*2 >= g.Periods && time.Duration(g.Periods)*quotaPeriod*2 >= g.Time
+}
 
 // Ended is a node whose launch has left: with the command, or with the machine.
 type Ended struct {

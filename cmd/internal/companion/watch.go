@@ -2,7 +2,11 @@ package companion
 
 import (
 	"context"
+	"io/fs"
+	"path"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +25,8 @@ const (
 	stallLimit = rendezvous.LeaseTTL + watchEvery
 	// starvedSpan is how long a quota has to hold the command for most of the time.
 	starvedSpan = 10 * time.Second
+	// starvedPause is how long it has to hold it no more before that is reported again.
+	starvedPause = time.Minute
 )
 
 // watcher reports what happens to this node's processes without a word of theirs.
@@ -105,20 +111,22 @@ func (w *watcher) memory() {
 
 // quota is what the command's control group has had of the processors, at the last looks.
 type quota struct {
-	seen []had // of which the first is starvedSpan old
-	said bool
+	seen []had     // of which the first is starvedSpan old
+	held time.Time // the last moment at which the quota held it for most of the time
 }
 
 // had is what the group has had until a moment.
 type had struct {
-	at         time.Time
-	used, held time.Duration
+	at                 time.Time
+	used, held         time.Duration
+	periods, throttled int64
 }
 
 // saw takes one more moment, and returns what the group had in a time in which a quota held it; false: it did not, or
 // that is known.
 func (q *quota) saw(now had) (g scene.Group, starts bool) {
-	if n := len(q.seen); n > 0 && (now.used < q.seen[n-1].used || now.held < q.seen[n-1].held) {
+	if n := len(q.seen); n > 0 && (now.used < q.seen[n-1].used || now.held < q.seen[n-1].held ||
+		now.periods < q.seen[n-1].periods || now.throttled < q.seen[n-1].throttled) {
 		q.seen = nil // another group
 	}
 	q.seen = append(q.seen, now)
@@ -130,21 +138,59 @@ func (q *quota) saw(now had) (g scene.Group, starts bool) {
 		return g, false
 	}
 	g.Used, g.Held = now.used-was.used, now.held-was.held
-	starts = g.Starved() && !q.said
-	q.said = g.Starved()
+	g.Periods, g.Throttled = now.periods-was.periods, now.throttled-was.throttled
+	if !g.Starved() {
+		return g, false
+	}
+	starts = q.held.IsZero() || now.at.Sub(q.held) > starvedPause
+	q.held = now.at
 	return g, starts
 }
 
 // starved reports that a quota holds the command for most of the time.
 func (w *watcher) starved() {
-	now := had{at: time.Now()}
-	now.used, now.held = fabric.Processor(w.p.doctor.command())
+	now, pid, live := had{at: time.Now()}, w.p.doctor.command(), fabric.Live()
+	now.used, now.held = fabric.Processor(pid)
+	now.periods, now.throttled = quotaPeriods(live.Proc, live.Sys, pid)
 	if g, starts := w.quota.saw(now); starts {
 		w.p.say(finding.Warnf("the quota of its control group holds the command of this node for most of the time: it had "+
 			"%.2f of a processor in the last %.0f s", g.Used.Seconds()/g.Time.Seconds(), g.Time.Seconds()).
 			Named("node.starved").Breaking("its ranks go on slowly, and all others wait for them").
 			Do("raise the quota (resources.limits.cpu, docker --cpus, CPUQuota=)"), "")
 	}
+}
+
+// quotaPeriods returns how many periods of its quota the control group of a process has had so far, and how many of
+// these held its threads (cpu.stat, versions 1 and 2): of the group and those above it, the one that was held in most.
+func quotaPeriods(proc, sys fs.FS, pid int) (periods, throttled int64) {
+	groups, _ := fs.ReadFile(proc, strconv.Itoa(pid)+"/cgroup")
+	for line := range strings.Lines(string(groups)) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		root := "fs/cgroup"
+		if slices.Contains(strings.Split(f[1], ","), "cpu") {
+			root = "fs/cgroup/cpu"
+		} else if f[1] != "" {
+			continue
+		}
+		for at := path.Clean("/" + f[2]); ; at = path.Dir(at) {
+			text, _ := fs.ReadFile(sys, path.Join(root, at, "cpu.stat"))
+			n := map[string]int64{}
+			for stat := range strings.Lines(string(text)) {
+				name, number, _ := strings.Cut(strings.TrimSpace(stat), " ")
+				n[name], _ = strconv.ParseInt(number, 10, 64)
+			}
+			if n["nr_throttled"] > throttled || periods == 0 {
+				periods, throttled = n["nr_periods"], n["nr_throttled"]
+			}
+			if at == "/" {
+				break
+			}
+		}
+	}
+	return periods, throttled
 }
 
 // sinceBoot returns the time since boot, with that in which the machine was suspended (clock_gettime(2)).

@@ -3,6 +3,7 @@ package companion
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"launch/internal/finding"
@@ -80,31 +81,63 @@ func TestALostStoreIsNamedByItsAddress(t *testing.T) {
 	}
 }
 
-// TestAQuotaThatHoldsTheCommand: most of the time, for a while, and once. One that uses all of its quota is not held.
+// TestAQuotaThatHoldsTheCommand: in most of its periods, for a while, and once. One that uses all of its quota is not
+// held, and neither is one of many threads that have bursts.
 func TestAQuotaThatHoldsTheCommand(t *testing.T) {
 	for _, tt := range []struct {
-		name       string
-		used, held time.Duration // in a second
-		want       int
+		name               string
+		used, held         time.Duration // in a second
+		periods, throttled int64         // likewise
+		pause              int           // of that many seconds in the middle
+		want               int
 	}{
-		{"1 % of a processor", 10 * time.Millisecond, 990 * time.Millisecond, 1},
-		{"four processors, all used", 4 * time.Second, 3 * time.Second, 0},
-		{"held at times", 400 * time.Millisecond, 300 * time.Millisecond, 0},
-		{"no quota", 10 * time.Millisecond, 0, 0},
+		{"1 % of a processor", 10 * time.Millisecond, 990 * time.Millisecond, 10, 10, 0, 1},
+		{"30 % of a processor", 300 * time.Millisecond, 3 * time.Second, 10, 10, 0, 1},
+		{"1 %, the periods are not known", 10 * time.Millisecond, 990 * time.Millisecond, 0, 0, 0, 1},
+		{"for a second time, soon", 10 * time.Millisecond, 990 * time.Millisecond, 10, 10, 30, 1},
+		{"for a second time, later", 10 * time.Millisecond, 990 * time.Millisecond, 10, 10, 90, 2},
+
+		{"four processors, all used", 4 * time.Second, 3 * time.Second, 10, 9, 0, 0},
+		{"four processors, bursts of many threads", 400 * time.Millisecond, 5 * time.Second, 10, 1, 0, 0},
+		{"bursts, and no thread runs else", 400 * time.Millisecond, 5 * time.Second, 1, 1, 0, 0},
+		{"bursts, the periods are not known", 400 * time.Millisecond, 5 * time.Second, 0, 0, 0, 0},
+		{"held at times", 400 * time.Millisecond, 300 * time.Millisecond, 10, 3, 0, 0},
+		{"no quota", 10 * time.Millisecond, 0, 0, 0, 0, 0},
 	} {
 		var q quota
-		said := 0
-		for i := range 20 {
-			n := time.Duration(i)
-			if _, ok := q.saw(had{time.Unix(int64(i), 0), n * tt.used, n * tt.held}); ok {
+		said, now := 0, had{at: time.Unix(0, 0)}
+		for i := range 40 + tt.pause {
+			if _, ok := q.saw(now); ok {
 				said++
 			}
 			if i < 10 && said > 0 {
 				t.Errorf("%s: after %d s", tt.name, i)
 			}
+			now.at = now.at.Add(time.Second)
+			if i < 20 || i >= 20+tt.pause {
+				now.used, now.held = now.used+tt.used, now.held+tt.held
+				now.periods, now.throttled = now.periods+tt.periods, now.throttled+tt.throttled
+			}
 		}
 		if said != tt.want {
 			t.Errorf("%s: said %d times, not %d", tt.name, said, tt.want)
+		}
+	}
+}
+
+// TestThePeriodsOfAQuota: of the group itself or one above it, in both versions.
+func TestThePeriodsOfAQuota(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	for groups, sys := range map[string]fstest.MapFS{
+		"0::/job/rank\n": {
+			"fs/cgroup/job/rank/cpu.stat": file("usage_usec 100\nnr_periods 0\nnr_throttled 0\n"),
+			"fs/cgroup/job/cpu.stat":      file("usage_usec 2000\nnr_periods 40\nnr_throttled 30\n")},
+		"7:cpu,cpuacct:/job\n0::/\n": {
+			"fs/cgroup/cpu/job/cpu.stat": file("nr_periods 40\nnr_throttled 30\nthrottled_time 7000\n")},
+	} {
+		proc := fstest.MapFS{"5/cgroup": file(groups)}
+		if n, k := quotaPeriods(proc, sys, 5); n != 40 || k != 30 {
+			t.Errorf("%q: %d, %d", groups, n, k)
 		}
 	}
 }
