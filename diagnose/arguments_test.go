@@ -29,7 +29,7 @@ func inGroups(values [2]map[string]string, last [2]int) scene.Scene {
 	for i := range 2 {
 		p := trainingRank(10+i, strconv.Itoa(i), wrapped, "broadcast (torch/distributed/distributed_c10d.py:4055)",
 			"<module> (train.py:10)")
-		p.Stacks[0].Values = values[i]
+		p.Stacks[0].Values, p.Env["WORLD_SIZE"] = values[i], "2"
 		s.Procs = append(s.Procs, p)
 		for g := range 3 {
 			ends := [2]netip.AddrPort{netip.AddrPortFrom(s.Addrs[0], uint16(45000+10*g)),
@@ -46,7 +46,7 @@ func inGroups(values [2]map[string]string, last [2]int) scene.Scene {
 }
 
 // Two ranks in the same collective that name another source, or wait in other groups that have both, wait for ever.
-// With the same arguments, or while bytes move, nothing is said of that.
+// With the same arguments, or while bytes move, or where a rank is late, nothing is said of that.
 func TestCollectivesWithOtherArguments(t *testing.T) {
 	src := func(a, b string) [2]map[string]string {
 		return [2]map[string]string{{"src": a, "group_src": a}, {"src": b, "group_src": b}}
@@ -61,10 +61,34 @@ func TestCollectivesWithOtherArguments(t *testing.T) {
 	apart.Sockets = slices.DeleteFunc(apart.Sockets, func(k scene.Socket) bool { // each is alone in its own group
 		return k.PID == 10 && k.Local.Port() == 45020 || k.PID == 11 && k.Remote.Port() == 45010
 	})
+	third := func(groups bool, frame string, cpu time.Duration) scene.Scene {
+		s := inGroups(src("0", "1"), [2]int{0, 0})
+		if groups {
+			s = inGroups(src("0", "0"), [2]int{1, 2})
+		}
+		p := trainingRank(12, "2", frame, "<module> (train.py:7)")
+		p.Moved.CPU = cpu
+		s.Procs = append(s.Procs, p)
+		for i := range s.Procs {
+			s.Procs[i].Env["WORLD_SIZE"] = "3"
+		}
+		return s
+	}
+	late := third(false, "sleep (train.py:5)", 0)
+	late.Procs = late.Procs[:2] // it is not seen
+	two := inGroups(src("0", "0"), [2]int{1, 2})
+	two.Procs[0].Threads = append(two.Procs[0].Threads, scene.Thread{Name: "pt_gloo_runloop", State: "S", Timed: true,
+		Count: 2})
 	for name, tt := range map[string]struct {
 		scene scene.Scene
 		says  string // "": nothing of this
 	}{
+		"a third rank works":              {third(false, "step (train.py:5)", time.Second), ""},
+		"a third rank sleeps":             {third(false, "sleep (train.py:5)", 0), ""},
+		"groups, and a third rank works":  {third(true, "step (train.py:5)", time.Second), ""},
+		"groups, and a third rank sleeps": {third(true, "sleep (train.py:5)", 0), ""},
+		"a third rank is not seen":        {late, ""},
+		"two collectives run at a time":   {two, ""},
 		"sources": {inGroups(src("0", "1"), [2]int{0, 0}),
 			"the ranks call broadcast with other arguments: rank 0 with src=0, rank 1 with src=1"},
 		"groups": {inGroups(src("0", "0"), [2]int{1, 2}),

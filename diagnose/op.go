@@ -203,8 +203,16 @@ func namedOp(s *scene.Stack) op {
 var ends = []string{"init_process_group", "destroy_process_group"}
 
 // pending reports whether a thread of Gloo executes a collective: one that has none to do waits without a time limit.
-func pending(p *scene.Proc) bool {
-	return slices.ContainsFunc(p.Threads, func(t scene.Thread) bool { return t.Name == "pt_gloo_runloop" && t.Timed })
+func pending(p *scene.Proc) bool { return executing(p) > 0 }
+
+// executing counts the threads of Gloo that execute a collective.
+func executing(p *scene.Proc) (n int) {
+	for _, t := range p.Threads {
+		if t.Name == "pt_gloo_runloop" && t.Timed {
+			n += t.Count
+		}
+	}
+	return n
 }
 
 // where returns the file and line of a frame; last the function, without its class.

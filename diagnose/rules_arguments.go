@@ -9,20 +9,25 @@ import (
 )
 
 // arguments finds ranks that wait in the same collective and have called it with other arguments: each of two in
-// another group although both are members of both, or with another rank that sends or receives.
+// another group although both are members of both, or with another rank that sends or receives. All ranks of the job
+// must be in a collective, and in no other one: two calls of a loop look alike while a rank is late.
 func (v *view) arguments() []claim {
 	if v.busy() {
 		return nil
 	}
-	var waiting []*seat
+	ranks := map[int]bool{}
 	for _, s := range v.seats {
-		if s.rank >= 0 && s.phase == collective && s.op.kind == ofAll && s.op.stack == mainStack(s.proc) &&
-			!works(s.proc.Moved, s.node.scene.Span) {
-			waiting = append(waiting, s)
+		if s.rank < 0 || s.phase != collective || s.op.kind != ofAll || s.op.sure != verdict.Certain ||
+			s.op.stack != mainStack(s.proc) || works(s.proc.Moved, s.node.scene.Span) || executing(s.proc) > 1 {
+			return nil
 		}
+		ranks[s.rank] = true
 	}
-	for i, a := range waiting {
-		for _, b := range waiting[i+1:] {
+	if len(ranks) < v.world {
+		return nil
+	}
+	for i, a := range v.seats {
+		for _, b := range v.seats[i+1:] {
 			if c, ok := v.differ(a, b); ok {
 				return []claim{c}
 			}
