@@ -15,7 +15,8 @@ type trail struct {
 	from   map[int]*scene.Proc // the process that waits for it; nil of the rank
 	all    []*scene.Proc       // those that it waits for, itself first
 	open   bool                // one of them may go on without help of the others
-	waited bool                // one waits for the rank, whose other threads count, too
+	waited bool                // the rank's other threads count, too
+	back   bool                // another one waits for the rank
 }
 
 // follow follows what a rank waits for through its own processes.
@@ -46,6 +47,7 @@ func (v *view) follow(s *seat) *trail {
 		all := p != s.proc || main.Own
 		ends := t.ends(p, all)
 		add(p, ends)
+		t.back = t.back || p != s.proc && slices.Contains(ends, s.proc.PID)
 		if t.waited = t.waited || p == s.proc && all; !t.waited && slices.Contains(ends, s.proc.PID) {
 			t.waited = true // any of its threads may do what the other one waits for
 			add(s.proc, t.ends(s.proc, true))
@@ -71,7 +73,7 @@ func (t *trail) ends(p *scene.Proc, all bool) (out []int) {
 			out = append(out, t.family(p)...)
 		}
 		out = append(out, w.Ends...)
-		if w.Timed && !(loads(p) && (w.Main || w.On == scene.OnData)) {
+		if w.Timed && !retries(p, w) {
 			timed += w.Count
 		}
 	}
@@ -87,11 +89,14 @@ func mainWait(p *scene.Proc) (scene.Wait, bool) {
 	return p.Waits[0], true
 }
 
-// loads reports whether a process waits in the loop of a DataLoader or of its worker, which go on waiting after each
-// time limit.
-func loads(p *scene.Proc) bool {
+// retries reports whether a wait with a time limit is of a loop of a DataLoader or of its worker, which goes on waiting
+// after each one: of a worker it is the one for the next index, by a pipe. A data set may wait for a time by a lock.
+func retries(p *scene.Proc, w scene.Wait) bool {
+	if p.Comm == scene.Worker {
+		return w.On == scene.OnData
+	}
 	main := mainStack(p)
-	return p.Comm == "pt_data_worker" || main != nil && slices.ContainsFunc(main.Frames, func(f string) bool {
+	return (w.Main || w.On == scene.OnData) && main != nil && slices.ContainsFunc(main.Frames, func(f string) bool {
 		return strings.Contains(f, "_try_get_data (torch/utils/data/dataloader.py")
 	})
 }

@@ -80,7 +80,7 @@ func (t *trail) why() (id, what, do string) {
 			"end, so that reading fails then"
 	case main.On == scene.OnSemaphore && len(t.all) == 1:
 		return "rank.child", "waits for a lock or queue that processes share, and no other process has it any more", ""
-	case len(t.all) > 1:
+	case len(t.all) > 1 && t.back:
 		p := t.all[1]
 		return "rank.child", "waits for " + nameOf(p, t.rank.proc) + ", which waits for the rank" + plural(t.all[1:]),
 			"what one of them has sent was lost, or could not be sent: look for an error in what the rank has printed"

@@ -154,6 +154,32 @@ func TestADataLoaderWhoseWorkerHasLostABatch(t *testing.T) {
 	}
 }
 
+// A worker whose data set waits for a time, as between two tries, goes on: its time limit is by a lock.
+func TestADataLoaderWhoseWorkerWaitsForATime(t *testing.T) {
+	lock := mainOn(scene.OnLock, true)
+	lock.Timed = true
+	s, rank := onOwn(mainOn(scene.OnData, false, 41))
+	rank.Waits[0].Timed = true
+	rank.Stacks[0].Frames = []string{"select (selectors.py:415)",
+		"_try_get_data (torch/utils/data/dataloader.py:1310)", "<module> (train.py:8)"}
+	worker := childOf(41, lock, scene.Wait{Thread: "python", On: scene.OnData, Ends: []int{11}, Count: 1})
+	worker.Comm = scene.Worker
+	s.Procs = append(s.Procs, worker)
+	if v := Judge([]scene.Scene{s})[0].Why[0]; v.Cause == "rank.child" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A process that a rank waits for, and that waits for nothing of the rank, is not said to wait for it.
+func TestAChildThatWaitsForNothingOfTheRank(t *testing.T) {
+	s, _ := onOwn(mainOn(scene.OnData, false, 41))
+	s.Procs = append(s.Procs, childOf(41, mainOn(scene.OnLock, true),
+		scene.Wait{Thread: "python", On: scene.OnLock, Own: true, Count: 2}))
+	if v := Judge([]scene.Scene{s})[0].Why[0]; v.Cause == "rank.child" {
+		t.Errorf("%+v", v)
+	}
+}
+
 // What the end of the chain waits for outside the job is said with the rank; only what gets no answer at all lasts.
 func TestARankWhoseChildWaitsForAnAddress(t *testing.T) {
 	remote := netip.MustParseAddrPort("10.66.0.99:443")
