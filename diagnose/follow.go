@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
 )
 
 // trail is the processes of one job on a node that a rank waits for, followed from one to the next.
@@ -114,17 +115,34 @@ func monitors(p *scene.Proc) (n int) {
 }
 
 // family returns the processes that may share a semaphore with one: those below what torchrun, or another program that
-// starts ranks, has started. The server that forks processes releases no semaphore.
+// starts ranks, has started, and other ranks of the node, which open one by its name, but not those that wait in a
+// collective. The server that forks processes releases no semaphore.
 func (t *trail) family(p *scene.Proc) (out []int) {
 	root := t.root(p)
 	for pid, o := range t.procs {
 		server := strings.Contains(strings.Join(o.Argv, " "), "multiprocessing.forkserver")
-		if o != p && o.State != "Z" && !server && t.root(o) == root {
+		if o != p && o.State != "Z" && !server && (t.root(o) == root || t.free(o)) {
 			out = append(out, pid)
 		}
 	}
 	slices.Sort(out)
 	return out
+}
+
+// free reports whether a process is another rank of the node that waits in no collective.
+func (t *trail) free(p *scene.Proc) bool {
+	return slices.ContainsFunc(t.v.seats, func(s *seat) bool {
+		return s.proc == p && s != t.rank && s.phase != collective && s.phase != group
+	})
+}
+
+// sure returns how sure the cause of a trail that is closed is: who has a semaphore is not seen, so that without a
+// process that has ended it may be one that has opened it by its name.
+func (t *trail) sure() verdict.Sure {
+	if main, _ := mainWait(t.rank.proc); main.On == scene.OnSemaphore && t.dead() == nil {
+		return verdict.Likely
+	}
+	return verdict.Certain
 }
 
 // root returns the first process above one that no program that starts ranks is.

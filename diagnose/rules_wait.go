@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"launch/diagnose/scene"
-	"launch/diagnose/verdict"
 )
 
 // ownProcess recognises a rank that waits for processes of its own, none of which can do anything any more, or for
@@ -28,7 +27,7 @@ func (v *view) ownProcess(s *seat) (claim, bool) {
 	if id == "" {
 		return claim{}, false
 	}
-	c := about(id, verdict.Certain, s, what)
+	c := about(id, t.sure(), s, what)
 	if do != "" {
 		c = c.do(do)
 	}

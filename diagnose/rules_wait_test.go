@@ -61,6 +61,7 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 	busy.Moved.CPU = time.Second
 	thread := scene.Wait{Thread: "uploader", Count: 1}
 	gloo := scene.Wait{Thread: "pt_gloo_runloop", On: scene.OnLock, Own: true, Timed: true, Count: 1}
+	const alone = "waits for a lock or queue that processes share, and no other process has it any more"
 	for _, tt := range []struct {
 		name  string
 		main  []scene.Wait
@@ -73,7 +74,7 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 			[]scene.Proc{zombieOf(40, "SIGKILL"), childOf(41, nothing)}, ""},
 		{"a thread of the rank runs", []scene.Wait{semaphore, thread}, []scene.Proc{zombieOf(40, "SIGKILL")}, ""},
 		{"a zombie that ended well", []scene.Wait{semaphore}, []scene.Proc{zombieOf(40, "")},
-			"waits for a lock or queue that processes share, and no other process has it any more"},
+			alone},
 		{"a lock of one that was killed", []scene.Wait{mainOn(scene.OnData, false, 41)},
 			[]scene.Proc{zombieOf(40, "SIGKILL"), childOf(41, semaphore)}, "waits for its child process 41 (python), which " +
 				"waits for a lock or queue that it shared with process 40 (python), and that one was killed by SIGKILL"},
@@ -112,7 +113,7 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 		s.Procs = append(s.Procs, tt.procs...)
 		v := Judge([]scene.Scene{s})[0].Why[0]
 		said := v.Cause == "rank.child" || v.Cause == "rank.events"
-		if said != (tt.want != "") || !strings.HasSuffix(v.Says, tt.want) || said && v.Sure != verdict.Certain {
+		if said != (tt.want != "") || !strings.HasSuffix(v.Says, tt.want) || said && (v.Sure == verdict.Certain) == (tt.want == alone) {
 			t.Errorf("%s: %+v", tt.name, v)
 		}
 	}
@@ -121,6 +122,22 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 	s.Procs = append(s.Procs, childOf(41, mainOn(scene.OnData, false, 11)))
 	if v := Judge([]scene.Scene{s})[0].Why[0]; v.Cause == "rank.child" {
 		t.Errorf("the rank goes on: %+v", v)
+	}
+}
+
+// Another rank of the node may have a semaphore that it shares by its name, and let it go once it has slept.
+func TestASemaphoreThatAnotherRankMayHave(t *testing.T) {
+	for name, procs := range map[string][]scene.Proc{"alone": nil, "a child has ended": {zombieOf(40, "SIGKILL")}} {
+		s, _ := onOwn(mainOn(scene.OnSemaphore, true))
+		s.Procs[0].Stacks[0].Frames = []string{"save (train.py:4)"}
+		s.Procs[0].Syscall = &scene.Syscall{Name: "clock_nanosleep", FD: -1}
+		s.Procs[0].Waits = []scene.Wait{mainOn("", false)}
+		s.Procs = append(s.Procs, procs...)
+		for _, v := range Judge([]scene.Scene{s})[0].Why {
+			if v.Cause == "rank.child" {
+				t.Errorf("%s: %+v", name, v)
+			}
+		}
 	}
 }
 
