@@ -27,6 +27,24 @@ func TestALockThatATimedThreadMayLetGoIsOpen(t *testing.T) {
 	}
 }
 
+// A signal that the rank handles may end the wait of its main thread.
+func TestALockThatASignalMayEndIsOpen(t *testing.T) {
+	for timed, want := range map[bool]verdict.State{false: verdict.Hung, true: verdict.Open} {
+		s := envScene()
+		p := waitingRank(12, "2")
+		p.Syscall, p.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
+		p.Threads = []scene.Thread{{Name: "python", Wchan: "futex_do_wait", State: "S", Count: 1}}
+		p.Waits = []scene.Wait{mainOn(scene.OnLock, true)}
+		p.Waits[0].Timed = timed
+		p.Stacks = []scene.Stack{{Thread: "MainThread", From: "py-spy", Frames: []string{"wait (threading.py:327)"}}}
+		s.Procs = append(s.Procs, p)
+		a := Judge([]scene.Scene{s})[0]
+		if len(a.Why) == 0 || a.State != want {
+			t.Errorf("%v: %s, %+v", timed, a.State, a.Why)
+		}
+	}
+}
+
 // A control group that is full and kills nothing is no storage that does not answer.
 func TestARankThatWaitsForMemory(t *testing.T) {
 	for wchan, want := range map[string]string{"mem_cgroup_oom_synchronize": "rank.memory", "": "rank.storage"} {

@@ -262,7 +262,11 @@ func (v *view) locked(s *seat) (claim, bool) {
 	if !waitsOnFutex(p) || s.phase == inside && !ownWait(p) {
 		return claim{}, false
 	}
-	timed, shared := false, false
+	wait, _ := mainWait(p)
+	if wait.Timed && s.phase == inside {
+		return claim{}, false
+	}
+	timed, shared := wait.Timed, false
 	for _, t := range p.Threads {
 		switch {
 		case s.phase == inside && ofLibrary(t) && (t.Name != "pt_gloo_runloop" || !t.Timed):
@@ -301,7 +305,8 @@ func (v *view) lockClaim(s *seat, timed, shared bool) claim {
 	}
 	if timed {
 		c.Sure = verdict.Possible
-		c = c.see(procPath(p, "task/*/syscall"), "a thread waits with a time limit, and may let the lock go")
+		c = c.see(procPath(p, "task/*/syscall"), "a thread waits with a time limit or handles a signal, and "+
+			"may let the lock go")
 	}
 	if shared {
 		c.Sure = verdict.Possible

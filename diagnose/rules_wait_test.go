@@ -104,6 +104,7 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 			"waits for data of a pipe or socket of which no other process has an end open"},
 		{"an event loop", []scene.Wait{mainOn(scene.OnEvents, true)}, nil,
 			"waits in an event loop for what nothing can send: its set of files has only its own ends"},
+		{"a signal may wake it", []scene.Wait{loop}, nil, ""},
 		{"a thread may wake it", []scene.Wait{mainOn(scene.OnEvents, true), thread}, nil, ""},
 	} {
 		s, rank := onOwn(tt.main...)

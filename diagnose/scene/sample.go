@@ -105,8 +105,8 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 		f.futexes = readFutexes(p.pid, f.threads)
 		if p.role == Rank || p.role == Child || p.role == Wrapper {
 			f.waits = readWaits(p.pid, f.threads)
-			for i, w := range f.waits { // a timer may interrupt the main thread
-				f.waits[i].Timed = w.Timed || w.Main && w.On != "" && catches(f.status, unix.SIGALRM)
+			for i, w := range f.waits { // a signal may end the wait of the main thread
+				f.waits[i].Timed = w.Timed || w.Main && w.On != "" && woken(f.status, p.role)
 			}
 		}
 		if f.syscall, err = readSyscall(p.pid, f.threads[p.pid].state); err != nil {
@@ -116,12 +116,21 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 	return f
 }
 
-// catches returns whether a process handles a signal, from /proc/PID/status.
-func catches(status []byte, s unix.Signal) bool {
+// woken returns whether a process handles a signal by which a timer, a person or a scheduler wakes it, from
+// /proc/PID/status. torch's ranks handle none of these; a worker of its DataLoader handles SIGTERM, but only to end.
+func woken(status []byte, r Role) bool {
+	const firstRealTime, lastRealTime = 34, 64 // glibc has 32 and 33 for itself
+	var wakes uint64 = (1<<(lastRealTime-firstRealTime+1) - 1) << (firstRealTime - 1)
+	for _, s := range []unix.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGHUP} {
+		wakes |= 1 << (s - 1)
+	}
+	if r == Rank {
+		wakes |= 1 << (unix.SIGTERM - 1)
+	}
 	for line := range bytes.Lines(status) {
 		if rest, ok := bytes.CutPrefix(line, []byte("SigCgt:")); ok {
 			caught, _ := strconv.ParseUint(string(bytes.TrimSpace(rest)), 16, 64)
-			return caught&(1<<(s-1)) != 0
+			return caught&wakes != 0
 		}
 	}
 	return false

@@ -30,7 +30,7 @@ type Wait struct {
 	Thread string `json:"thread"`
 	Main   bool   `json:"main,omitempty"`  // it is the main thread
 	On     On     `json:"on,omitempty"`    // empty: something else, such as a network or a time, or they run
-	Timed  bool   `json:"timed,omitempty"` // with a time limit
+	Timed  bool   `json:"timed,omitempty"` // with a time limit; of the main thread also: a signal may end it
 	// Own: other threads of the process can end it. Of data: the process has the other end open.
 	Own bool `json:"own,omitempty"`
 	// Ends are the other processes that can end it: those that have another end open, or the children.

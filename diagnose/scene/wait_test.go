@@ -172,10 +172,24 @@ func TestTheLibraryThatWaits(t *testing.T) {
 }
 
 func TestASignalThatAProcessCatches(t *testing.T) {
-	for text, want := range map[string]bool{"Name:\tpython\nSigCgt:\t0000000000002002\n": true,
-		"SigCgt:\t0000000000000002\n": false, "": false} {
-		if catches([]byte(text), unix.SIGALRM) != want {
-			t.Errorf("%q: not %v", text, want)
+	for _, tt := range []struct {
+		caught string
+		role   Role
+		want   bool
+	}{
+		{"0000000100000002", Rank, false}, // SIGINT by Python, 33 by glibc
+		{"0000000000002002", Rank, true},  // SIGALRM
+		{"0000000100000202", Rank, true},  // SIGUSR1
+		{"0000000000000800", Rank, true},  // SIGUSR2
+		{"0000000000000001", Child, true}, // SIGHUP
+		{"0000000200000000", Rank, true},  // the first real-time signal
+		{"8000000000000000", Child, true}, // the last one
+		{"0000000000004000", Rank, true},  // SIGTERM
+		{"0000000000004440", Child, false},
+		{"", Rank, false},
+	} {
+		if got := woken([]byte("Name:\tpython\nSigCgt:\t"+tt.caught+"\n"), tt.role); got != tt.want {
+			t.Errorf("%q, %s: %v", tt.caught, tt.role, got)
 		}
 	}
 }
