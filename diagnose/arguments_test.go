@@ -124,7 +124,6 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 		for i := range 2 {
 			p := trainingRank(10+i, strconv.Itoa(i), sync, "<module> (train.py:12)")
 			p.Threads = []scene.Thread{{Name: "TP_UV_loop", State: "S", Count: 3}}
-			p.Moved.CPU = s.Span / 4 // TensorPipe polls
 			p.Env["WORLD_SIZE"] = "2"
 			p.Stacks[0].Values = map[string]string{"to": "w" + strconv.Itoa(1-i)}
 			p.Stacks = append(p.Stacks, scene.Stack{Thread: "12", Frames: []string{thread, "work (train.py:7)", answers}})
@@ -140,10 +139,18 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 	}
 	moves := job(sync, sync)
 	moves.Procs[1].Moved.Switches = 3
+	computes := job(sync, sync)
+	computes.Procs[0].Moved.CPU = computes.Span / 4 // what it was called for, in C++
+	leaves := job(sync, sync)
+	leaves.Procs[1].Stacks[0].Frames = []string{"wait (threading.py:327)", "shutdown (torch/distributed/rpc/api.py:352)",
+		"<module> (train.py:14)"}
+	half := job(sync, sync)
+	half.Procs[0].Stacks = half.Procs[0].Stacks[:1]
 	for name, tt := range map[string]struct {
 		scene scene.Scene
 		cause string
 	}{
+		"C++ answers":       {computes, "collective.idle"},
 		"crossed":           {job(sync, sync), "rpc.crossed"},
 		"calls go on":       {moves, "collective.idle"},
 		"an answer works":   {job(sync, "sleep (train.py:5)"), "collective.idle"},
@@ -154,10 +161,18 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause {
 			t.Errorf("%s: %+v, want %s", name, a.Why, tt.cause)
 		}
+		if c := a.Why[0]; c.Cause == "rpc.crossed" && c.Sure != verdict.Certain {
+			t.Errorf("%s: %+v", name, c)
+		}
 		for _, w := range a.Why {
 			if strings.Contains(w.Says, "init_process_group") {
 				t.Errorf("%s: %s", name, w.Says)
 			}
+		}
+	}
+	for name, s := range map[string]scene.Scene{"one only answers": leaves, "no thread of one answers": half} {
+		if c := Judge([]scene.Scene{s})[0].Why[0]; c.Cause != "rpc.crossed" || c.Sure != verdict.Likely {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }

@@ -77,23 +77,23 @@ func (v *view) member(s *seat, g int) bool {
 }
 
 // calls finds ranks that wait for each other by torch.distributed.rpc: all threads that answer calls of others are
-// themselves in a call.
+// themselves in a call. A call of what is written in C++ has no thread of Python: it may be what a rank executes that
+// has none in a call, or whose main thread has only left its script to answer.
 func (v *view) calls() []claim {
 	if v.world < 2 || len(v.seats) < v.world || v.busy() {
 		return nil
 	}
 	c := claimed("rpc.crossed", verdict.Certain, "")
-	answering := 0
 	for _, s := range v.seats {
-		if s.phase != calling || s.proc.Moved.Switches > 0 {
+		if s.phase != calling || s.proc.Moved.Switches > 0 || works(s.proc.Moved, s.node.scene.Span) {
 			return nil
 		}
+		answering := len(c.Ranks)
 		for i := range s.proc.Stacks {
 			t := &s.proc.Stacks[i]
 			o := namedOp(t)
 			switch answers := hasFrame(t, "_run_function"); {
 			case o.kind == ofCall && answers:
-				answering++
 				c = c.of(append(c.Ranks, s.rank), s.node)
 				c = c.see("py-spy", fmt.Sprintf("a thread of %s that answers a call in %s at %s", seatName(s), o.whole(true),
 					line(t)))
@@ -105,8 +105,11 @@ func (v *view) calls() []claim {
 				c.Sure = verdict.Likely
 			}
 		}
+		if len(c.Ranks) == answering || s.op.name == "shutdown" {
+			c.Sure = verdict.Likely
+		}
 	}
-	if answering == 0 {
+	if len(c.Ranks) == 0 {
 		return nil
 	}
 	c = c.of(append(c.Ranks, v.in(calling)...), v.nodes...)
