@@ -182,47 +182,6 @@ func (v *view) onTheWay(s *seat) bool {
 	})
 }
 
-// undone finds ranks that wait for a key of torch's store while all others wait for ranks: no rank can set it.
-func (v *view) undone() (out []claim) {
-	if v.world < 2 || len(v.seats) < v.world || v.busy() {
-		return nil
-	}
-	sure := verdict.Certain
-	var waiting []*seat
-	for _, s := range v.seats {
-		switch main := mainStack(s.proc); {
-		case works(s.proc.Moved, s.node.scene.Span):
-			return nil
-		case s.phase == inside && (v.asksStore(s) || v.pollsStore(s)):
-			waiting = append(waiting, s)
-		case s.phase != collective && s.phase != group:
-			return nil
-		case main == nil:
-			sure = verdict.Likely
-		}
-		if len(s.proc.Stacks) > 1 { // a thread may set it, as one that writes a checkpoint
-			sure = verdict.Likely
-		}
-	}
-	others := "and the others wait in a collective"
-	if len(waiting) == len(v.seats) {
-		others = "as do all others"
-	}
-	for _, s := range waiting {
-		c := about("store.key", sure, s, "waits for a key in torch's store that no rank sets, "+others)
-		if v.pollsStore(s) { // it may count, and stop
-			c = about("store.key", verdict.Likely, s, "asks torch's store again and again for what no rank sets, "+others)
-		}
-		for _, k := range s.node.scene.Sockets {
-			if k.Inode != 0 && k.Inode == s.proc.Syscall.Socket {
-				c = c.see(procPath(s.proc, "syscall"), fmt.Sprintf("%s on the connection to %s", s.proc.Syscall.Name, k.Remote))
-			}
-		}
-		out = append(out, v.seeing(c, s))
-	}
-	return out
-}
-
 // busy reports whether bytes have moved between ranks during the look, or NCCL has launched collectives.
 func (v *view) busy() bool {
 	if r, _ := v.ras(); r != nil && r.Moved {

@@ -114,7 +114,8 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 		s.Procs = append(s.Procs, tt.procs...)
 		v := Judge([]scene.Scene{s})[0].Why[0]
 		said := v.Cause == "rank.child" || v.Cause == "rank.events"
-		if said != (tt.want != "") || !strings.HasSuffix(v.Says, tt.want) || said && (v.Sure == verdict.Certain) == (tt.want == alone) {
+		if said != (tt.want != "") || !strings.HasSuffix(v.Says, tt.want) ||
+			said && (v.Sure == verdict.Certain) == (tt.want == alone) {
 			t.Errorf("%s: %+v", tt.name, v)
 		}
 	}
