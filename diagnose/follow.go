@@ -62,7 +62,8 @@ func (v *view) follow(s *seat) *trail {
 func (t *trail) ends(p *scene.Proc, all bool) (out []int) {
 	timed := 0
 	for _, w := range p.Waits {
-		if library := ofLibrary(scene.Thread{Name: w.Thread}); !w.Main && (!all || library) {
+		library := ofLibrary(scene.Thread{Name: w.Thread}) && (p == t.rank.proc || w.On == scene.OnLock)
+		if !w.Main && (!all || library) {
 			// A runloop of Gloo with a time limit is in a collective.
 			t.open = t.open || all && w.Timed && w.Thread == "pt_gloo_runloop"
 			continue

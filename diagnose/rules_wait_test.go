@@ -98,6 +98,8 @@ func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 		{"the child looks again", []scene.Wait{mainOn(scene.OnData, false, 41)}, []scene.Proc{childOf(41, nothing)}, ""},
 		{"a thread of it may answer", []scene.Wait{mainOn(scene.OnData, false, 41), thread},
 			[]scene.Proc{childOf(41, mainOn(scene.OnData, false, 11))}, ""},
+		{"a thread of Gloo of the child reads", []scene.Wait{mainOn(scene.OnData, false, 41)},
+			[]scene.Proc{childOf(41, mainOn(scene.OnData, false, 11), scene.Wait{Thread: "gloo_tcp_loop", Count: 1})}, ""},
 		{"another machine", []scene.Wait{nothing}, []scene.Proc{zombieOf(40, "SIGKILL")}, ""},
 		{"a process that is not seen", []scene.Wait{mainOn(scene.OnData, true, 77)}, nil, ""},
 		{"its own pipe", []scene.Wait{mainOn(scene.OnData, true)}, nil,
