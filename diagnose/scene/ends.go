@@ -3,6 +3,7 @@ package scene
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -40,11 +41,12 @@ func ended(ctx context.Context, job []*seen, m *moment) {
 			want[peers[n]] = true
 		}
 	}
-	h := holders(ctx, want)
+	h, hidden := holders(ctx, want)
 	for _, p := range job {
 		if f := m.of[p.pid]; f != nil {
 			for i := range f.waits {
 				f.waits[i].resolve(p.pid, peers, h)
+				f.waits[i].mayBeHeld(hidden >= p.stat.started)
 			}
 		}
 	}
@@ -56,18 +58,32 @@ type holder struct {
 	reads, sends bool
 }
 
-// holders returns the processes that have some inodes of pipes and sockets open; nil: there was no time.
-func holders(ctx context.Context, want map[uint64]bool) map[uint64][]holder {
-	out := map[uint64][]holder{}
+// mayBeHeld clears a wait that the process's own ends alone can end, where a process began no earlier whose open files
+// this user cannot read: it may have inherited them.
+func (w *waiting) mayBeHeld(hidden bool) {
+	if hidden && w.Own && len(w.Ends) == 0 && len(w.pipes)+len(w.units) > 0 {
+		w.Wait = Wait{Thread: w.Thread, Main: w.Main, Count: w.Count}
+	}
+}
+
+// holders returns the processes that have some inodes of pipes and sockets open; nil: there was no time. hidden is
+// when the last one began whose open files this user cannot read, in ticks after boot; negative: there is none.
+func holders(ctx context.Context, want map[uint64]bool) (out map[uint64][]holder, hidden int64) {
+	out, hidden = map[uint64][]holder{}, -1
 	pids, _ := list("/proc")
 	for _, pid := range pids {
 		if ctx.Err() != nil {
-			return nil
+			return nil, hidden
 		}
 		if pid == os.Getpid() {
 			continue
 		}
-		fds, _ := list(procPath(pid, "fd"))
+		fds, err := list(procPath(pid, "fd"))
+		if errors.Is(err, unix.EACCES) {
+			if s, err := readStat(procPath(pid, "stat")); err == nil && !(s.parent == 2 && isKernelThread()) {
+				hidden = max(hidden, s.started)
+			}
+		}
 		mine := map[uint64]holder{}
 		for _, fd := range fds[:min(len(fds), maxFDs)] {
 			name := strconv.Itoa(fd)
@@ -85,7 +101,7 @@ func holders(ctx context.Context, want map[uint64]bool) map[uint64][]holder {
 			out[n] = append(out[n], h)
 		}
 	}
-	return out
+	return out, hidden
 }
 
 // resolve turns the inodes of a wait into processes. A socket that is none of this machine's unix sockets, or whose

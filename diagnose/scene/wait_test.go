@@ -112,6 +112,24 @@ func TestAProcessThatWaitsForItsChild(t *testing.T) {
 	}
 }
 
+// A process that began later, and whose open files cannot be read, may have inherited an end.
+func TestAnEndThatAHiddenProcessMayHave(t *testing.T) {
+	for _, tt := range []struct {
+		hidden bool
+		ends   []int
+		want   On
+	}{{false, nil, OnData}, {true, nil, ""}, {true, []int{7}, OnData}} {
+		w := waiting{Wait: Wait{On: OnData, Own: true, Ends: tt.ends, Count: 1}, pipes: []uint64{3}}
+		if w.mayBeHeld(tt.hidden); w.On != tt.want {
+			t.Errorf("%+v: %+v", tt, w)
+		}
+	}
+	lock := waiting{Wait: Wait{On: OnLock, Own: true, Count: 1}}
+	if lock.mayBeHeld(true); lock.On != OnLock {
+		t.Errorf("a lock: %+v", lock)
+	}
+}
+
 // An event loop whose set has only its own pipe is woken by its own threads alone.
 func TestWhatAnEventLoopWaitsFor(t *testing.T) {
 	python, err := exec.LookPath("python3")
