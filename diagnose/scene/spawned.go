@@ -9,9 +9,10 @@ import (
 
 // spawned finds the ranks that the script of a process starts itself, as torch.multiprocessing.spawn does: its children
 // with torch that are in a process group, or that connect to one. What numbers the process in their environment is
-// inherited, and no number of theirs.
+// inherited, and no number of theirs. What torchrun has started is itself a rank, whose children may connect to
+// anything.
 func (t *table) spawned(p *seen) (ranks []*seen) {
-	if inGroup(p.pid) {
+	if inGroup(p.pid) || slices.ContainsFunc(t.above(p.pid), func(a int) bool { return t.procs[a].role == Agent }) {
 		return nil
 	}
 	found := false

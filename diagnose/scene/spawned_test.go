@@ -41,3 +41,29 @@ func TestAConnectionOfAProcess(t *testing.T) {
 		t.Error("it has no thread of torch")
 	}
 }
+
+// What torchrun has started is a rank, and no script that spawns ranks, whatever its children connect to.
+func TestTheChildrenOfARankOfTorchrunAreNoRanks(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for role, want := range map[Role]int{Agent: 0, "": 1} {
+		const top, script = 1 << 29, 1<<29 + 1 // of no process
+		child := &seen{pid: os.Getpid(), stat: stat{parent: script, comm: "python"}, mapped: true,
+			libs: map[string]string{"torch": ""},
+			argv: []string{"python", "-c", "from multiprocessing.spawn import spawn_main", "--multiprocessing-fork"}}
+		p := &seen{pid: script, stat: stat{parent: top, comm: "python"}, argv: []string{"python", "train.py"}}
+		all := &table{procs: map[int]*seen{top: {pid: top, role: role}, script: p, child.pid: child},
+			children: map[int][]int{script: {child.pid}, top: {script}}}
+		if got := all.spawned(p); len(got) != want {
+			t.Errorf("below %q: %d ranks", role, len(got))
+		}
+	}
+}
