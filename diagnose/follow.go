@@ -116,8 +116,8 @@ func monitors(p *scene.Proc) (n int) {
 }
 
 // family returns the processes that may share a semaphore with one: those below what torchrun, or another program that
-// starts ranks, has started, and other ranks of the node, which open one by its name, but not those that wait in a
-// collective. The server that forks processes releases no semaphore.
+// starts ranks, has started, and other ranks of the node, which open one by its name, but not those that wait for this
+// one in torch. The server that forks processes releases no semaphore.
 func (t *trail) family(p *scene.Proc) (out []int) {
 	root := t.root(p)
 	for pid, o := range t.procs {
@@ -130,10 +130,11 @@ func (t *trail) family(p *scene.Proc) (out []int) {
 	return out
 }
 
-// free reports whether a process is another rank of the node that waits in no collective.
+// free reports whether a process is another rank of the node that may let something go before this one goes on: it is
+// in no start of a group, and in no collective.
 func (t *trail) free(p *scene.Proc) bool {
 	return slices.ContainsFunc(t.v.seats, func(s *seat) bool {
-		return s.proc == p && s != t.rank && s.phase != collective && s.phase != group
+		return s.proc == p && s != t.rank && slices.Contains([]phase{unseen, before, inside}, s.phase)
 	})
 }
 

@@ -252,7 +252,7 @@ func (v *view) locked(s *seat) (claim, bool) {
 	main := mainStack(p)
 	if workers := v.lockedWorkers(s); workers > 0 {
 		c := about("rank.lock", verdict.Likely, s, fmt.Sprintf(
-			"waits for its DataLoader, whose %s on a lock", finding.Count(workers, "worker process")+" wait"))
+			"waits for its DataLoader, whose %s on a lock", finding.Count(workers, "worker")+" wait"))
 		if main != nil {
 			c = c.see("py-spy", line(main))
 		}
@@ -334,13 +334,14 @@ func ofLibrary(t scene.Thread) bool {
 		"cuda"}, func(b string) bool { return strings.HasPrefix(t.Name, b) })
 }
 
-// lockedWorkers counts the DataLoader's workers below a rank, if all of them wait on a futex.
+// lockedWorkers counts the DataLoader's workers below a rank, if all of them wait on a futex, without a time
+// limit.
 func (v *view) lockedWorkers(s *seat) (n int) {
 	for _, p := range s.node.scene.Procs {
 		if p.Role != scene.Child || p.Parent != s.proc.PID || p.Comm != scene.Worker {
 			continue
 		}
-		if !waitsOnFutex(&p) || works(p.Moved, s.node.scene.Span) {
+		if wait, _ := mainWait(&p); wait.Timed || !waitsOnFutex(&p) || works(p.Moved, s.node.scene.Span) {
 			return 0
 		}
 		n++

@@ -145,6 +145,22 @@ func TestASemaphoreThatAnotherRankMayHave(t *testing.T) {
 	}
 }
 
+// A rank in init_process_group waits for this one, and lets no semaphore go before.
+func TestARankInItsStartHasNoSemaphoreToLetGo(t *testing.T) {
+	s := envScene()
+	p := trainingRank(12, "2", "get (queues.py:103)", "<module> (train.py:8)")
+	p.Threads, p.Waits = p.Threads[:1], []scene.Wait{mainOn(scene.OnSemaphore, true)}
+	zombie := zombieOf(40, "SIGKILL")
+	zombie.Parent = 12
+	for i := range s.Procs {
+		s.Procs[i].Waits = []scene.Wait{mainOn("", false)}
+	}
+	s.Procs = append(s.Procs, p, zombie)
+	if v := Judge([]scene.Scene{s})[0].Why[0]; v.Cause != "rank.child" || v.Sure != verdict.Certain {
+		t.Errorf("%+v", v)
+	}
+}
+
 // The thread of a progress bar does no more than look at the time.
 func TestAProgressBarEndsNoWait(t *testing.T) {
 	limited := scene.Wait{Thread: "python", On: scene.OnLock, Own: true, Timed: true, Count: 1}
@@ -185,8 +201,9 @@ func TestADataLoaderWhoseWorkerWaitsForATime(t *testing.T) {
 		"_try_get_data (torch/utils/data/dataloader.py:1310)", "<module> (train.py:8)"}
 	worker := childOf(41, lock, scene.Wait{Thread: "python", On: scene.OnData, Ends: []int{11}, Count: 1})
 	worker.Comm = scene.Worker
+	worker.Syscall, worker.Wchan = &scene.Syscall{Nr: 202, Name: "futex", FD: -1}, "futex_do_wait"
 	s.Procs = append(s.Procs, worker)
-	if v := Judge([]scene.Scene{s})[0].Why[0]; v.Cause == "rank.child" {
+	if v := Judge([]scene.Scene{s})[0].Why[0]; v.Cause == "rank.child" || v.Cause == "rank.lock" {
 		t.Errorf("%+v", v)
 	}
 }
