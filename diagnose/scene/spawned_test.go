@@ -3,6 +3,8 @@ package scene
 import (
 	"net"
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -49,14 +51,13 @@ func TestTheChildrenOfARankOfTorchrunAreNoRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	pid := start(t, exec.Command(python(t), "-c", "import socket, sys, time; "+
+		"c = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)",
+		strconv.Itoa(l.Addr().(*net.TCPAddr).Port)))
+	eventually(t, "it is connected", func() bool { return connected(pid) })
 	for role, want := range map[Role]int{Agent: 0, "": 1} {
 		const top, script = 1 << 29, 1<<29 + 1 // of no process
-		child := &seen{pid: os.Getpid(), stat: stat{parent: script, comm: "python"}, mapped: true,
+		child := &seen{pid: pid, stat: stat{parent: script, comm: "python"}, mapped: true,
 			libs: map[string]string{"torch": ""},
 			argv: []string{"python", "-c", "from multiprocessing.spawn import spawn_main", "--multiprocessing-fork"}}
 		p := &seen{pid: script, stat: stat{parent: top, comm: "python"}, argv: []string{"python", "train.py"}}
