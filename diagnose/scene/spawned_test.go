@@ -2,7 +2,6 @@ package scene
 
 import (
 	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -23,23 +22,21 @@ func TestAChildOfMultiprocessingIsKnownByItsLine(t *testing.T) {
 }
 
 func TestAConnectionOfAProcess(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	if connected(os.Getpid()) {
+	port := freePort(t)
+	pid := start(t, exec.Command(python(t), "-c", "import socket, sys, time; "+
+		"s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(1); c = s.accept(); time.sleep(600)", port))
+	eventually(t, "it listens", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err == nil {
+			t.Cleanup(func() { c.Close() })
+		}
+		return err == nil
+	})
+	if connected(pid) {
 		t.Error("it only listens")
 	}
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if !connected(os.Getpid()) {
-		t.Error("it is connected")
-	}
-	if inGroup(os.Getpid()) {
+	eventually(t, "it is connected", func() bool { return connected(pid) })
+	if inGroup(pid) {
 		t.Error("it has no thread of torch")
 	}
 }
