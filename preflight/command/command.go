@@ -37,7 +37,7 @@ func Checks() []preflight.Check {
 		Doc:   "Python opens the file after all nodes have joined. A file on one node's disk is missing on the others.",
 		Run:   preflight.One(commandScript),
 	}, {
-		ID: "command.characters", Title: "the arguments and the variables have no characters that nobody sees",
+		ID: "command.characters", Title: "the arguments and the variables have no invisible characters",
 		Doc: "A carriage return at the end of a line of an edited file, a non-breaking space or a typographic quote of a " +
 			"copied line becomes a part of a value. Names are then not found, and numbers are no numbers.",
 		Run: characters,
