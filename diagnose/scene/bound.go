@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -13,6 +14,7 @@ import (
 const (
 	boundText  = 8 << 10 // bytes of one text
 	boundItems = 128 << 10
+	boundFix   = 8       // lines of commands
 	boundAll   = 4 << 20 // values in all
 	// boundCommas is how many commas a scene has as JSON: each value, however short, may take 500 bytes of memory.
 	boundCommas = 1 << 19
@@ -64,7 +66,14 @@ func (w *walker) walk(v reflect.Value, name string) error {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		if w.fix {
+		switch {
+		case w.fix && name == "Fix": // commands, one a line
+			lines := strings.SplitN(v.String()[:min(v.Len(), boundText)], "\n", boundFix)
+			for i := range lines {
+				lines[i] = clean(lines[i], boundText)
+			}
+			v.SetString(strings.Join(lines, "\n"))
+		case w.fix:
 			v.SetString(clean(v.String(), boundText))
 		}
 	case reflect.Pointer:

@@ -375,3 +375,11 @@ Thread 10 (idle)
 		t.Error(diff)
 	}
 }
+
+// What another node sends to be pasted has its lines, and nothing else that moves the cursor.
+func TestCommandsOfAnotherNodeHaveTheirLines(t *testing.T) {
+	s := Scene{Schema: Schema, Ways: []Way{{Fix: "ip rule\nip route\x1b[2J", Wrong: "a\nb"}}}
+	if err := s.Bound(); err != nil || s.Ways[0].Fix != "ip rule\nip route[2J" || s.Ways[0].Wrong != "a b" {
+		t.Errorf("%v, %+v", err, s.Ways)
+	}
+}

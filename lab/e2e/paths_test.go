@@ -88,7 +88,7 @@ func TestTheEndThatDropsIsNamed(t *testing.T) {
 		says  string
 	}{
 		"a filter of what arrives": {func(h *netns.Host, _ ...*netns.Host) { h.Filter("input", "ip saddr 10.77.0.3 drop") },
-			"packets from vm (10.77.0.3) do not arrive at vm (10.77.0.2), those from vm (10.77.0.2) do"},
+			"the answers of 10.77.0.3 arrive at eth0 of vm (10.77.0.2), and vm (10.77.0.2) drops them: its own firewall"},
 		"rp_filter": {func(h *netns.Host, others ...*netns.Host) {
 			h.NIC("eth9", "192.168.99.2/24")
 			for _, o := range others { // they do not take eth9's hardware address for the way to h
@@ -97,7 +97,7 @@ func TestTheEndThatDropsIsNamed(t *testing.T) {
 			}
 			h.Run("", "sysctl", "-qw", "net.ipv4.conf.all.rp_filter=1")
 			h.Run("", "ip", "route", "add", others[1].Addr, "dev", "eth9")
-		}, "vm (10.77.0.2) drops what 10.77.0.3 sends to 10.77.0.2: its own route to 10.77.0.3 leaves by eth9"},
+		}, "vm (10.77.0.2) sends packets from 10.77.0.2 to 10.77.0.3 by eth9 now, and sent them by eth0 while they arrived"},
 		"IPsec": {func(h *netns.Host, _ ...*netns.Host) {
 			h.Run("", "ip", "xfrm", "policy", "add", "dst", "10.77.0.3/32", "dir", "out", "tmpl", "src", "10.77.0.2", "dst",
 				"10.77.0.3", "proto", "esp", "mode", "transport")
