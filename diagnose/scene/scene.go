@@ -71,8 +71,8 @@ type Group struct {
 	Used time.Duration `json:"used"` // processor time
 	Held time.Duration `json:"held"` // how long a quota held its threads, summed over the processors
 	// Periods are those of the quota in which its threads ran, and Throttled how many of these held them; 0: not known.
-	Periods   int64 `json:"-"`
-	Throttled int64 `json:"-"`
+	Periods   int64 `json:"periods,omitempty"`
+	Throttled int64 `json:"throttled,omitempty"`
 }
 
 // quotaPeriod is the usual period of a quota (cgroup-v2.rst of the kernel, cpu.max). One without threads that run does

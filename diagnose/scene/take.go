@@ -28,9 +28,9 @@ type Options struct {
 	// Early is called once, after the first sample, with the job's sockets of that moment; nil: not wanted. It returns at
 	// once. What it begins may use the span.
 	Early func(sockets []Socket)
-	// Processor returns the processor time that the control group of a process has had, and for how long a quota has
-	// held it; nil: not known.
-	Processor func(pid int) (used, held time.Duration)
+	// Processor returns the processor time that the control group of a process has had, for how long a quota has held
+	// it, and the periods of that quota: all, and those that held it. Nil: not known.
+	Processor func(pid int) (used, held time.Duration, periods, throttled int64)
 	// Freezer returns the file below /sys of the control group whose freezer holds a process; if frozen is false, the
 	// file of its own group, which is not frozen or not visible. Nil: not known.
 	Freezer func(pid int) (file string, frozen bool)
@@ -62,10 +62,13 @@ func Take(ctx context.Context, o Options) (s Scene, err error) {
 	s.Host = clean(s.Host, maxHost)
 	if o.Processor != nil {
 		pid := cmp.Or(o.PID, os.Getpid()) // of the job, or as near to it as the reader is
-		used, held := o.Processor(pid)
+		used, held, periods, throttled := o.Processor(pid)
 		defer func() {
-			usedNow, heldNow := o.Processor(pid)
-			s.Group = Group{Time: time.Since(now), Used: usedNow - used, Held: heldNow - held}
+			g := Group{Time: time.Since(now)}
+			g.Used, g.Held, g.Periods, g.Throttled = o.Processor(pid)
+			g.Used, g.Held = g.Used-used, g.Held-held
+			g.Periods, g.Throttled = g.Periods-periods, g.Throttled-throttled
+			s.Group = g
 		}()
 	}
 	g := &gaps{user: s.User}

@@ -2,11 +2,7 @@ package companion
 
 import (
 	"context"
-	"io/fs"
-	"path"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -149,48 +145,14 @@ func (q *quota) saw(now had) (g scene.Group, starts bool) {
 
 // starved reports that a quota holds the command for most of the time.
 func (w *watcher) starved() {
-	now, pid, live := had{at: time.Now()}, w.p.doctor.command(), fabric.Live()
-	now.used, now.held = fabric.Processor(pid)
-	now.periods, now.throttled = quotaPeriods(live.Proc, live.Sys, pid)
+	now := had{at: time.Now()}
+	now.used, now.held, now.periods, now.throttled = fabric.Processor(w.p.doctor.command())
 	if g, starts := w.quota.saw(now); starts {
 		w.p.say(finding.Warnf("the quota of its control group holds the command of this node for most of the time: it had "+
 			"%.2f of a processor in the last %.0f s", g.Used.Seconds()/g.Time.Seconds(), g.Time.Seconds()).
 			Named("node.starved").Breaking("its ranks go on slowly, and all others wait for them").
 			Do("raise the quota (resources.limits.cpu, docker --cpus, CPUQuota=)"), "")
 	}
-}
-
-// quotaPeriods returns how many periods of its quota the control group of a process has had so far, and how many of
-// these held its threads (cpu.stat, versions 1 and 2): of the group and those above it, the one that was held in most.
-func quotaPeriods(proc, sys fs.FS, pid int) (periods, throttled int64) {
-	groups, _ := fs.ReadFile(proc, strconv.Itoa(pid)+"/cgroup")
-	for line := range strings.Lines(string(groups)) {
-		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) != 3 {
-			continue
-		}
-		root := "fs/cgroup"
-		if slices.Contains(strings.Split(f[1], ","), "cpu") {
-			root = "fs/cgroup/cpu"
-		} else if f[1] != "" {
-			continue
-		}
-		for at := path.Clean("/" + f[2]); ; at = path.Dir(at) {
-			text, _ := fs.ReadFile(sys, path.Join(root, at, "cpu.stat"))
-			n := map[string]int64{}
-			for stat := range strings.Lines(string(text)) {
-				name, number, _ := strings.Cut(strings.TrimSpace(stat), " ")
-				n[name], _ = strconv.ParseInt(number, 10, 64)
-			}
-			if n["nr_throttled"] > throttled || periods == 0 {
-				periods, throttled = n["nr_periods"], n["nr_throttled"]
-			}
-			if at == "/" {
-				break
-			}
-		}
-	}
-	return periods, throttled
 }
 
 // sinceBoot returns the time since boot, with that in which the machine was suspended (clock_gettime(2)).

@@ -3,7 +3,6 @@ package companion
 import (
 	"strings"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"launch/internal/finding"
@@ -121,23 +120,6 @@ func TestAQuotaThatHoldsTheCommand(t *testing.T) {
 		}
 		if said != tt.want {
 			t.Errorf("%s: said %d times, not %d", tt.name, said, tt.want)
-		}
-	}
-}
-
-// TestThePeriodsOfAQuota: of the group itself or one above it, in both versions.
-func TestThePeriodsOfAQuota(t *testing.T) {
-	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
-	for groups, sys := range map[string]fstest.MapFS{
-		"0::/job/rank\n": {
-			"fs/cgroup/job/rank/cpu.stat": file("usage_usec 100\nnr_periods 0\nnr_throttled 0\n"),
-			"fs/cgroup/job/cpu.stat":      file("usage_usec 2000\nnr_periods 40\nnr_throttled 30\n")},
-		"7:cpu,cpuacct:/job\n0::/\n": {
-			"fs/cgroup/cpu/job/cpu.stat": file("nr_periods 40\nnr_throttled 30\nthrottled_time 7000\n")},
-	} {
-		proc := fstest.MapFS{"5/cgroup": file(groups)}
-		if n, k := quotaPeriods(proc, sys, 5); n != 40 || k != 30 {
-			t.Errorf("%q: %d, %d", groups, n, k)
 		}
 	}
 }
