@@ -41,15 +41,20 @@ func (a *aside) begin(ctx context.Context, in preflight.Input, all []endpoint) (
 // trailAfter is for how long a call may have no answer before the routers on the way are asked.
 const trailAfter = 500 * time.Millisecond
 
+// silent waits for trailAfter, and reports whether the calls are still without an answer then.
+func silent(ended <-chan struct{}) bool {
+	select {
+	case <-ended:
+		return false
+	case <-time.After(trailAfter):
+		return true
+	}
+}
+
 // trailOf returns how far packets to the store's only address get, as routers on the way show it, if a call to it has
 // no answer for trailAfter. It ends with the calls.
 func trailOf(ctx context.Context, in preflight.Input, all []endpoint, ended <-chan struct{}) fabric.Trail {
-	select {
-	case <-ended:
-		return fabric.Trail{}
-	case <-time.After(trailAfter):
-	}
-	if in.Trail == nil || len(all) != 1 {
+	if in.Trail == nil || len(all) != 1 || !silent(ended) {
 		return fabric.Trail{}
 	}
 	at := addrsOf(ctx, in, all[0]).addrs
@@ -71,12 +76,7 @@ func trailOf(ctx context.Context, in preflight.Input, all []endpoint, ended <-ch
 // aroundOf returns what the machines around this node answer, if a call to the store's only address has no answer for
 // trailAfter.
 func aroundOf(ctx context.Context, in preflight.Input, all []endpoint, ended <-chan struct{}) fabric.Around {
-	select {
-	case <-ended:
-		return fabric.Around{}
-	case <-time.After(trailAfter):
-	}
-	if in.Around == nil || len(all) != 1 {
+	if in.Around == nil || len(all) != 1 || !silent(ended) {
 		return fabric.Around{}
 	}
 	at := portsOf(ctx, in, all[0])
