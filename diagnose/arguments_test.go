@@ -14,7 +14,7 @@ import (
 )
 
 // inGroups returns two ranks in one collective: each of two groups has a connection between them, and a rank has sent
-// last on that of its group.
+// last on its group's.
 func inGroups(values [2]map[string]string, last [2]int) scene.Scene {
 	s := envScene()
 	s.Procs, s.Sockets = nil, nil

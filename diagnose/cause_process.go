@@ -31,7 +31,7 @@ var processCauses = []Cause{
 		For: "its main thread waits in FUSE, NFS or a block device, and has not gone on for seconds; or it tries again and " +
 			"again, and a path that it names gives ESTALE, EIO, ENOTCONN or ETIMEDOUT",
 		Against: "bytes are read, a file's position moves, or its main thread goes on: then the file system is slow",
-		Do:      "repair or remount the file system on that node; touch no path of it until then",
+		Do:      "repair or remount the file system on that node; touch no path there until then",
 		Source:  "/proc/PID/wchan: request_wait_answer, rpc_wait_bit_killable, percpu_rwsem_wait (frozen)",
 	},
 	{
@@ -90,7 +90,7 @@ var processCauses = []Cause{
 		ID: "rank.events", depth: onTheSpot, Title: "A rank waits for events that nothing can send",
 		Sign: "The rank is in the event loop of asyncio, and uses no processor time.",
 		For: "its epoll set has only pipes or sockets of which it alone has the other end, there is no time limit, and " +
-			"no other thread of it runs",
+			"its other threads do not run",
 		Against: "the set has a connection or a timer, or the wait a time limit",
 		Do: "a task has ended with an error that no code waits for, or was never started: PYTHONASYNCIODEBUG=1 shows " +
 			"which; await each task, or look at its result in a callback",

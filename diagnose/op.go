@@ -148,7 +148,8 @@ func futureOf(s *scene.Stack, p *scene.Proc) op {
 // hasRPC reports whether torch.distributed.rpc runs in a process: it has threads of TensorPipe.
 func hasRPC(p *scene.Proc) bool { return thread(p, "TP_") }
 
-// known names the operation of a wait in C++ by what the script called; it is none if that is not of torch.distributed.
+// known names the operation of a wait in C++ by what the script called; it is empty if that is not a function
+// of torch.distributed.
 func (o op) known() op {
 	if o.by == "" {
 		return op{}
@@ -202,7 +203,7 @@ func namedOp(s *scene.Stack) op {
 // ends are functions that begin and end the work of torch.distributed.
 var ends = []string{"init_process_group", "destroy_process_group"}
 
-// pending reports whether a thread of Gloo executes a collective: one that has none to do waits without a time limit.
+// pending reports whether a thread of Gloo executes a collective: one without work waits without a time limit.
 func pending(p *scene.Proc) bool { return executing(p) > 0 }
 
 // executing counts the threads of Gloo that execute a collective.
@@ -259,7 +260,7 @@ func (o op) whole(alone bool) string {
 	return o.String()
 }
 
-// root returns the rank that a collective names as the one that sends to all, or receives from all; "": none is known.
+// root returns the rank that a collective names as the one that sends to all, or receives from all; "": not known.
 func (o op) root() string {
 	for _, name := range []string{"src", "dst", "group_src", "group_dst"} {
 		if r := o.stack.Values[name]; r != "" {
@@ -275,7 +276,7 @@ func keyOf(argument string) string {
 	return name
 }
 
-// groupOf returns the number of the group that a rank waits in: that of the connection on which it has sent last; -1:
+// groupOf returns the number of the group that a rank waits in, by the connection on which it has sent last; -1:
 // it is not known, as where two are as late.
 func (v *view) groupOf(s *seat) int {
 	best, at, tie := -1, int64(0), false
@@ -304,7 +305,7 @@ func (v *view) groupOf(s *seat) int {
 // handshake is how many bytes Gloo sends on each connection when a group is made.
 const handshake = 16
 
-// groupAt returns the group to whose published addresses a connection belongs; -1: none.
+// groupAt returns the group to whose published addresses a connection belongs; -1: to no group.
 func (v *view) groupAt(k scene.Socket) int {
 	if v.board == nil {
 		return -1

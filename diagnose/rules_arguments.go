@@ -78,7 +78,7 @@ func (v *view) member(s *seat, g int) bool {
 
 // calls finds ranks that wait for each other by torch.distributed.rpc: all threads that answer calls of others are
 // themselves in a call. A call of what is written in C++ has no thread of Python: it may be what a rank executes that
-// has none in a call, or whose main thread has only left its script to answer.
+// has no thread in a call, or whose main thread has only left its script to answer.
 func (v *view) calls() []claim {
 	if v.world < 2 || len(v.seats) < v.world || v.busy() {
 		return nil

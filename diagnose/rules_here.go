@@ -56,7 +56,7 @@ func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (s
 }
 
 // forgot returns the claim that the firewall of one end of a connection has no entry for it. At the end that sends
-// again, what it sends would make one. At the other end there may be none as nothing arrives.
+// again, what it sends would make one. At the other end there may be no entry, since nothing arrives.
 func (v *view) forgot(n, other *node, k scene.Socket, where string) (c claim, is bool) {
 	at, sure, or := n, verdict.Certain, ""
 	if is = k.Forgot; !is && other != nil && other.scene != nil {

@@ -14,7 +14,7 @@ func (v *view) spawned() bool {
 }
 
 // unlike finds nodes whose scripts started other numbers of ranks, where all ranks wait in init_process_group: a script
-// that takes the number of its own node for that of all waits for ranks that no node starts.
+// that takes its own node's number for the number of all waits for ranks that no node starts.
 func (v *view) unlike() []claim {
 	started := []phase{dialing, unanswered, counting, keys, mesh}
 	if !v.spawned() || slices.ContainsFunc(v.seats, func(s *seat) bool { return !slices.Contains(started, s.phase) }) {

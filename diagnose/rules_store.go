@@ -384,8 +384,8 @@ func (v *view) asksStore(s *seat) bool {
 		})
 }
 
-// pollsStore reports whether the main thread of a rank sleeps and wakes, and something of it has sent to a store of the
-// job meanwhile: of Gloo alone, since threads of NCCL's process group ask the store, too.
+// pollsStore reports whether the main thread of a rank sleeps and wakes, and one of its connections has sent to a store
+// of the job meanwhile: of Gloo alone, since threads of NCCL's process group ask the store, too.
 func (v *view) pollsStore(s *seat) bool {
 	return s.proc.Retries() && !thread(s.proc, "pt_nccl_") && v.toStore(s, func(k scene.Socket) bool {
 		return k.State == "established" && k.Info != nil && k.Info.Sent > 0 && k.Info.LastSent < s.node.scene.Span

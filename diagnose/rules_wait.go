@@ -9,7 +9,7 @@ import (
 	"launch/diagnose/scene"
 )
 
-// ownProcess recognises a rank that waits for processes of its own, none of which can do anything any more, or for
+// ownProcess recognises a rank that waits for processes of its own that cannot do anything any more, or for
 // events that nothing can send.
 func (v *view) ownProcess(s *seat) (claim, bool) {
 	if s.phase != before && s.phase != inside || v.outOfInit(s) {
@@ -53,7 +53,7 @@ func waitWords(w scene.Wait) string {
 	return "waits for " + onWords[w.On]
 }
 
-// why returns the cause of a trail that is closed, its sentence, and what to do; "": none of these.
+// why returns the cause of a trail that is closed, its sentence, and what to do; "": launch knows no cause.
 func (t *trail) why() (id, what, do string) {
 	main, _ := mainWait(t.rank.proc)
 	dead := t.dead()
@@ -181,7 +181,7 @@ func deadFix(p *scene.Proc, n *node) string {
 func nameOf(p, by *scene.Proc) string {
 	name := p.Comm
 	script := len(p.Argv) > 1 && p.Argv[1] != "-c"
-	if script && (by == nil || !slices.Equal(p.Argv, by.Argv)) { // not a fork of it
+	if script && (by == nil || !slices.Equal(p.Argv, by.Argv)) { // not its fork
 		if i := slices.IndexFunc(p.Argv[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); i >= 0 {
 			name += " " + path.Base(p.Argv[1+i])
 		}
@@ -243,7 +243,7 @@ func (t *trail) byData(p *scene.Proc) bool {
 	return true
 }
 
-// unanswered returns a connection of a process, to none of the job's stores or nodes, that gets no answer; certain: its
+// unanswered returns a connection of a process, not to a store or node of the job, that gets no answer; certain: its
 // main thread waits for that one. Another thread may need it for something else, so it must then be the only one.
 func (t *trail) unanswered(p *scene.Proc) (k *scene.Socket, certain bool) {
 	k = t.socket(func(k scene.Socket) bool {

@@ -44,7 +44,7 @@ func zombieOf(pid int, signal string) scene.Proc {
 	return p
 }
 
-// A rank that waits for its own processes, none of which can do anything more, says which has ended or why it waits.
+// A rank that waits for its own processes, which cannot do anything more, says which has ended or why it waits.
 // The twins have something that may still end the wait.
 func TestARankThatWaitsForItsOwnProcesses(t *testing.T) {
 	lock := mainOn(scene.OnLock, true)

@@ -18,10 +18,10 @@ type Course struct {
 	Gateway   netip.Addr // zero: the other machine is a neighbour
 	Table     int        // of the route
 	Redirect  bool       // the gateway was named by a router, with an ICMP redirect
-	Hardware  string     // the hardware address of the interface that has this node's end; "": none
+	Hardware  string     // the hardware address of the interface that has this node's end; "": it has no such address
 }
 
-// CourseOf returns how this node sends the packets of a connection now, from this node's end of it to the other one. It
+// CourseOf returns how this node sends the packets of a connection now, from its end here to the other one. It
 // sends nothing. The error is the kernel's where there is no route.
 func CourseOf(from, to netip.AddrPort) (Course, error) { return Courses()(from, to) }
 

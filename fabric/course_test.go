@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAWayThatHasTurned: another interface or router, or another hardware address. A new name of an interface is none.
+// TestAWayThatHasTurned: another interface or router, or another hardware address. A new name of an interface does not
+// count.
 func TestAWayThatHasTurned(t *testing.T) {
 	from, to := netip.MustParseAddrPort("10.68.0.2:40000"), netip.MustParseAddrPort("10.66.0.1:50000")
 	router, other := netip.MustParseAddr("10.68.0.254"), netip.MustParseAddr("10.68.0.9")

@@ -11,7 +11,7 @@ import (
 	"launch/internal/sockaddr"
 )
 
-// askedHost is one of the hosts that answerers asks, with its sockets; -1: there is none.
+// askedHost is one of the hosts that answerers asks, with its sockets; -1: it has no such socket.
 type askedHost struct {
 	at             netip.Addr
 	echo, udp, tcp int

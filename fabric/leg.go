@@ -17,7 +17,7 @@ const legWait = 1300 * time.Millisecond
 type leg struct {
 	opened bool // it has an answer
 	left   bool // its packet has left, perhaps to another address (NAT) or in another one, or that is not known
-	back   int  // the index of the interface at which packets for it have arrived; 0: none have
+	back   int  // the index of the interface at which packets for it have arrived; 0: no packet has
 }
 
 // filtered returns that this node itself drops the packets of a call, or the answers to it, as its interfaces show:

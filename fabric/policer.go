@@ -28,7 +28,8 @@ type policer struct {
 }
 
 // Policers returns what says, of a call, that a rule of nft of this node drops packets at its device beyond a rate that
-// is very low, whatever they are. It reads tables alone, once. The zero Fault: there is none, or this user may not ask.
+// is very low, whatever they are. It reads tables alone, once. The zero Fault: no such limit,
+// or this user may not ask.
 func Policers() func(Call) Fault {
 	all := nftPolicers()
 	return func(c Call) Fault {
@@ -120,7 +121,7 @@ func hookDevices(hook []byte) (out []string) {
 func name0(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
 // readRule reads a rule of nft (linux/netfilter/nf_tables.h): "limit rate over" a rate, and drop. One that matches some
-// packets only is none.
+// packets only does not count.
 func readRule(b []byte) (p policer, ok bool) {
 	const table, chain, expressions, exprName, exprData = 1, 2, 4, 1, 2
 	rule := nested(b)

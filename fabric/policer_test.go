@@ -12,7 +12,7 @@ import (
 )
 
 // TestOwnPolicers: a low limit that drops, of nft for a device, in a network namespace of its own. A high one, one of
-// some packets only, one of another device, and one that accepts are none.
+// some packets only, one of another device, and one that accepts do not count.
 func TestOwnPolicers(t *testing.T) {
 	for _, tt := range []struct {
 		name, set, want string

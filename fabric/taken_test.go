@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A node that has another node's address in its table local keeps the packets to it.
+// A node that has another node's address in its table local takes the packets to that node.
 func TestAnAddressOfAnotherNodeInTheTableLocal(t *testing.T) {
 	w := newWired(t)
 	there := netip.MustParseAddr("10.0.2.2")

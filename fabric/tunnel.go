@@ -62,7 +62,7 @@ func (h hop) tunnelled(c Call) Fault {
 }
 
 // carriages returns to which hosts a tunnel sends packets for a neighbour, and in what, with the neighbour's hardware
-// address where that decides; none: it is no tunnel, or another program or the route decides.
+// address where that decides; nil: it is no tunnel, or another program or the route decides.
 func carriages(link netlink.Link, next netip.Addr) (out []carriage, mac string) {
 	one := func(kind string, proto byte, port uint16, vni uint32, ip []byte) []carriage {
 		host, ok := netip.AddrFromSlice(ip)
@@ -146,7 +146,7 @@ func (c carriage) fault(iface string, to netip.Addr, arrived string, before, now
 	return Fault{}
 }
 
-// ifaceName returns the name of an interface; "": there is none of that index.
+// ifaceName returns the name of an interface; "": no interface has that index.
 func ifaceName(index int) string {
 	i, err := net.InterfaceByIndex(index)
 	if err != nil {

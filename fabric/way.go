@@ -46,7 +46,7 @@ func isTunnel(name string) bool {
 	return slices.Contains(kinds, l.Type()) || l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_POINTOPOINT) != 0
 }
 
-// isFixed reports whether a program has entered the hardware address of a neighbour: the kernel asks for none.
+// isFixed reports whether a program has entered the hardware address of a neighbour: the kernel does not ask for it.
 func isFixed(iface int, to netip.Addr) bool {
 	all, _ := netlink.NeighList(iface, familyOf(to))
 	return slices.ContainsFunc(all, func(n netlink.Neigh) bool {

@@ -99,7 +99,7 @@ type Input struct {
 	Stuck func(dsts []netip.AddrPort) fabric.Fault
 	// Neighbour returns whether a machine answers for an address (fabric.Neighbour).
 	Neighbour func(dst netip.Addr) fabric.Presence
-	// Unheard returns why no machine of a network answers this node (fabric.Unheard); nil: none is asked.
+	// Unheard returns why no machine of a network answers this node (fabric.Unheard); nil: it is not asked.
 	Unheard func(dst netip.Addr) fabric.Fault
 	// Redirected returns where this node's NAT sends calls to an address (fabric.Redirected); nil: it is not asked.
 	Redirected func(to netip.AddrPort) (on netip.AddrPort)

@@ -9,7 +9,7 @@ import (
 type box struct {
 	rank int
 	node string
-	devs string // a device of it
+	devs string // one of its devices
 	last int64  // the last line, of all logs, for which it counts
 }
 

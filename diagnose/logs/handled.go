@@ -41,7 +41,7 @@ func (f *follower) handling(st *stream, body []byte) {
 }
 
 // outlived says whether an error that its program handled is not the one that ended the job: another one is later. The
-// end of a process, or what others lose by it, is none: it may follow from this error.
+// end of a process, or what others lose by it, does not count: it may follow from this error.
 func outlived(e *event, live []*event) bool {
 	return e.handled && slices.ContainsFunc(live, func(o *event) bool {
 		return o.order > e.order && o.cause.grade <= waits && !o.warning()

@@ -21,7 +21,7 @@ var notErrors = []string{
 	"severity=Corrected", "orrected error received",
 }
 
-// zeroErrors are counts of failures that say that there are none.
+// zeroErrors are counts of failures that are zero.
 var zeroErrors = re(`(?i)\b0 (?:\w+ )?failed|\bfailed(?: \w+)?[:=] ?0\b|\b0 (?:jobs|tasks|workers|processes|tests)\b`)
 
 // unknownCauses are lines that look like errors, of programs that the table does not know. They count where

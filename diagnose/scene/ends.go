@@ -67,7 +67,7 @@ func (w *waiting) mayBeHeld(hidden bool) {
 }
 
 // holders returns the processes that have some inodes of pipes and sockets open; nil: there was no time. hidden is
-// when the last one began whose open files this user cannot read, in ticks after boot; negative: there is none.
+// when the last one began whose open files this user cannot read, in ticks after boot; negative: no such one.
 func holders(ctx context.Context, want map[uint64]bool) (out map[uint64][]holder, hidden int64) {
 	out, hidden = map[uint64][]holder{}, -1
 	pids, _ := list("/proc")
@@ -104,7 +104,7 @@ func holders(ctx context.Context, want map[uint64]bool) (out map[uint64][]holder
 	return out, hidden
 }
 
-// resolve turns the inodes of a wait into processes. A socket that is none of this machine's unix sockets, or whose
+// resolve turns the inodes of a wait into processes. A socket that is not among this machine's unix sockets, or whose
 // other end no process is seen to have, may get an answer from anywhere.
 func (w *waiting) resolve(self int, peers map[uint64]uint64, h map[uint64][]holder) {
 	for _, n := range slices.Concat(w.pipes, w.units) {

@@ -117,7 +117,7 @@ func readFacts(p *seen, g *gaps, mounts *mounts, last bool) *facts {
 }
 
 // woken returns whether a process handles a signal by which a timer, a person or a scheduler wakes it, from
-// /proc/PID/status. torch's ranks handle none of these; a worker of its DataLoader handles SIGTERM, but only to end.
+// /proc/PID/status. torch's ranks do not handle these; a worker of its DataLoader handles SIGTERM, but only to end.
 func woken(status []byte, r Role) bool {
 	const firstRealTime, lastRealTime = 34, 64 // glibc has 32 and 33 for itself
 	var wakes uint64 = (1<<(lastRealTime-firstRealTime+1) - 1) << (firstRealTime - 1)

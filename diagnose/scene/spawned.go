@@ -46,7 +46,7 @@ func inGroup(pid int) bool {
 	})
 }
 
-// multiprocess reports whether a command line is that of a child of Python's multiprocessing (Lib/multiprocessing).
+// multiprocess reports whether a command line belongs to a child of Python's multiprocessing (Lib/multiprocessing).
 func multiprocess(argv []string) bool {
 	return slices.ContainsFunc(argv, func(a string) bool {
 		return strings.Contains(a, "multiprocessing.spawn import spawn_main") ||

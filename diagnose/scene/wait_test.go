@@ -45,7 +45,7 @@ func pair(t *testing.T) (a, b *os.File) {
 	return os.NewFile(uintptr(fds[0]), "a"), os.NewFile(uintptr(fds[1]), "b")
 }
 
-// The processes that have the other end of a pipe or unix socket open can end a wait for data of it.
+// The processes that have the other end of a pipe or unix socket open can end a wait for its data.
 func TestWhoCanSendWhatAProcessWaitsFor(t *testing.T) {
 	for name, ends := range map[string]func() (a, b *os.File){
 		"pipe": func() (a, b *os.File) {

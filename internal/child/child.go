@@ -102,7 +102,7 @@ func Command(name string) *exec.Cmd {
 	return &exec.Cmd{Path: path, Args: []string{name}, Env: env, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
 }
 
-// program returns the path of this executable, and the name with which a child of it starts. Where /proc is not mounted
+// program returns the path of this executable, and the name with which its child starts. Where /proc is not mounted
 // the path is searched for as a shell does, and is also the name: children of the child search for it again.
 func program() (path, name string) {
 	const self = "/proc/self/exe"

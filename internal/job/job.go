@@ -85,7 +85,7 @@ type Job struct {
 	MPI string `json:"mpi,omitempty"`
 	// libraries that the command names or its script imports: jax, nixl, …
 	Uses []string `json:"uses,omitempty"`
-	// Program is what was read of the Python program that the command runs; nothing of it is run.
+	// Program is what was read of the Python program that the command runs; it is not run here.
 	Program Program `json:"-"`
 	// Windows are the files with Windows line ends (CR LF) that a shell reads: the script, and what it reads with "." or
 	// source.

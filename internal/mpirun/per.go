@@ -148,7 +148,7 @@ func (r *reader) threads() bool {
 	})
 }
 
-// binds reports whether the line decides which processors are used; then launch counts none.
+// binds reports whether the line decides which processors are used; then launch does not count them.
 func (r *reader) binds() bool {
 	_, ok := r.option(strings.Fields("bind-to bind-to-core bind-to-socket bind-to-none cpu-set cpu-list")...)
 	return ok || slices.ContainsFunc(r.Decided, func(d setting.Decided) bool {

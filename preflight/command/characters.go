@@ -75,7 +75,7 @@ func variables() []string {
 		"CUDA_VISIBLE_DEVICES", "NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA"}
 }
 
-// option matches an option that may be shown: a short one with its value attached (-psecret) is none.
+// option matches an option that may be shown: not a short one with its value attached (-psecret).
 var option = regexp.MustCompile(`^(?:--[A-Za-z][\w.-]*|-[A-Za-z])$`)
 
 // argument names an argument of the command by its place, and by its option or the one before it.

@@ -39,7 +39,7 @@ func TestLongMessagesThatAreCutOff(t *testing.T) {
 	}
 }
 
-// A size that no network has comes of a rule, not of a tunnel.
+// A size that no network has is the work of a rule, not of a tunnel.
 func TestNoMTUIsProposedThatNoNetworkHas(t *testing.T) {
 	for mtu, want := range map[int]bool{128: false, 576: true, 1400: true} {
 		got := compareCalls(calling(3, func(_, _ int, c *calls.Call) { c.Hole, c.MTU, c.IfMTU = true, mtu, 1500 }))

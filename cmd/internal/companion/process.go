@@ -224,8 +224,8 @@ func (p *companion) explain(what string, order func()) {
 	}
 }
 
-// doomed reports whether this process ends with the command: that is the first one of a container, or a child of it,
-// as where an entrypoint is a shell script.
+// doomed reports whether this process ends with the command: as the first process of a container does, and its
+// child where the entrypoint is a shell script.
 func (p *companion) doomed() bool {
 	if p.command.Load() != 0 {
 		return false

@@ -35,7 +35,7 @@ func soon[T any](look func() T) (answer T) {
 	return answer
 }
 
-// scriptOf returns size and checksum of the script; "": there is none, or it cannot be read.
+// scriptOf returns size and checksum of the script; "": there is no script, or it cannot be read.
 func scriptOf(l launcher.Line) string {
 	if l.Script <= 0 || l.Script >= len(l.Argv) {
 		return ""
