@@ -80,7 +80,9 @@ func (v *view) seeing(c claim, s *seat) claim {
 	case s.proc.Retries():
 		c.what = strings.Replace(c.what, "does not move", "does no more than sleep and wake, as a loop that tries something "+
 			"again", 1)
-		c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
+		if mainStack(s.proc) != nil {
+			c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
+		}
 	}
 	if m := mainStack(s.proc); m != nil {
 		c = c.see("py-spy", seatName(s)+" at "+line(m))

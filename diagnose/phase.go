@@ -46,11 +46,11 @@ func (v *view) phaseOf(s *seat) phase {
 		switch {
 		case v.toStore(s, func(k scene.Socket) bool { return k.State == "syn-sent" }):
 			return dialing
-		case starts || thread(p, "pt_tcpstore"):
+		case starts || v.serves(s):
 			if v.storeSilentTo(s) {
 				return unanswered
 			}
-			if thread(p, "pt_tcpstore") {
+			if v.serves(s) {
 				return counting
 			}
 			return dialing
@@ -128,6 +128,12 @@ func (v *view) initDone(s *seat) bool {
 		return false
 	}
 	return len(v.peersOf(s)) >= v.world-1 // torch 1.13 names no threads
+}
+
+// serves reports whether the rank has the store of the job in its process. An old torch has no name for its thread.
+func (v *view) serves(s *seat) bool {
+	return thread(s.proc, "pt_tcpstore") ||
+		slices.ContainsFunc(v.stores, func(st reached) bool { return st.from == s.node && v.listens(s, st.At.Port()) })
 }
 
 // listens reports whether the rank has a listener on the port.
