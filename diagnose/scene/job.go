@@ -24,8 +24,7 @@ func (t *table) jobs(o Options, here uint64) ([]*seen, error) {
 		job, err := t.jobOf(o.PID, all)
 		return t.cut(job), err
 	}
-	local := func(p *seen) bool { return p.net == here || p.net == 0 }
-	mine := slices.DeleteFunc(slices.Clone(all), func(p *seen) bool { return !local(p) })
+	mine := slices.DeleteFunc(slices.Clone(all), func(p *seen) bool { return !t.in(here, p) })
 	if !slices.ContainsFunc(mine, func(p *seen) bool { return p.role != Holder && p.role != Child }) {
 		mine = all
 	}
@@ -38,6 +37,17 @@ func (t *table) jobs(o Options, here uint64) ([]*seen, error) {
 			"there is a job in this one", "give the process id of a rank with --pid")
 	}
 	return t.cut(mine), nil
+}
+
+// in reports whether a process is in a network namespace. One that has ended shows none, nor does one of another
+// user: it counts to where its nearest ancestor is that shows one, and to this one if there is no such ancestor.
+func (t *table) in(net uint64, p *seen) bool {
+	for _, a := range append([]int{p.pid}, t.above(p.pid)...) {
+		if at := t.procs[a].net; at != 0 {
+			return at == net
+		}
+	}
+	return true
 }
 
 // cut drops processes beyond the limit: children first.

@@ -198,6 +198,25 @@ func TestAProcessThatHasEndedIsNoJobOfItsOwn(t *testing.T) {
 	}
 }
 
+// TestAProcessWithoutANetworkIsWhereItsAncestorIs: /proc shows no network namespace of a process that has ended.
+func TestAProcessWithoutANetworkIsWhereItsAncestorIs(t *testing.T) {
+	tab := &table{procs: map[int]*seen{
+		1: {pid: 1},
+		2: {pid: 2, net: 77, stat: stat{parent: 1}},
+		3: {pid: 3, stat: stat{parent: 2}, role: Rank},
+		4: {pid: 4, stat: stat{parent: 1}, role: Rank},
+	}}
+	for _, c := range []struct {
+		pid  int
+		net  uint64
+		want bool
+	}{{3, 77, true}, {3, 78, false}, {4, 78, true}} {
+		if got := tab.in(c.net, tab.procs[c.pid]); got != c.want {
+			t.Errorf("process %d is in %d: %v", c.pid, c.net, got)
+		}
+	}
+}
+
 func TestTakeShowsAJobOfAnotherUserAsFarAsTheKernelLets(t *testing.T) {
 	root(t)
 	rank := start(t, in(exec.Command(python(t), "-c", "import time; time.sleep(600)"), "RANK=5", "SECRET=hunter2"))
