@@ -20,10 +20,13 @@ type strange struct {
 	fix       string
 }
 
+const (
+	copied = "it was copied from a document or a page"
+	again  = "type it again, in an editor that shows such characters"
+)
+
 func strangers() []strange {
 	of := func(all string) func(rune) bool { return func(r rune) bool { return strings.ContainsRune(all, r) } }
-	const copied = "it was copied from a document or a page"
-	const again = "type it again, in an editor that shows such characters"
 	return []strange{
 		{of("\r"), "a carriage return (\\r)", "a file with Windows line ends (CR LF) was read", windowsEnds},
 		{of("\u00a0\u2007\u202f\u200b\ufeff"), "a special space, at which no shell separates words", copied, again},
@@ -44,8 +47,13 @@ func characters(_ context.Context, in preflight.Input) []finding.Finding {
 	}
 	var out []finding.Finding
 	for i, arg := range in.Job.Line.Argv {
-		if f, ok := unseen(argument(in.Job.Line.Argv, i), arg); ok {
+		what := argument(in.Job.Line.Argv, i)
+		if f, ok := unseen(what, arg); ok {
 			out = append(out, f)
+		}
+		if r := dash(arg); r != 0 {
+			out = append(out, finding.Warnf("%s begins with %s, which is no hyphen-minus (-); probably %s", what,
+				fmt.Sprintf("%U", r), copied).Breaking("no program takes it for an option").Do("%s", again))
 		}
 	}
 	for _, name := range variables() {
@@ -106,6 +114,19 @@ func unseen(what, value string) (finding.Finding, bool) {
 		}
 	}
 	return finding.Finding{}, false
+}
+
+// dashed matches an option of which a hyphen may be another dash.
+var dashed = regexp.MustCompile(`^[-\x{2010}-\x{2015}\x{2212}]{1,2}[A-Za-z][\w-]*(=|$)`)
+
+// dash returns the character that stands for a hyphen at the beginning of an option; 0: there is no other one.
+func dash(arg string) rune {
+	if i := strings.IndexFunc(arg, func(r rune) bool { return r != '-' }); i >= 0 && dashed.MatchString(arg) {
+		if r, _ := utf8.DecodeRuneInString(arg[i:]); r > unicode.MaxASCII {
+			return r
+		}
+	}
+	return 0
 }
 
 // place says which character of a value begins at a byte, and where that is.

@@ -23,6 +23,13 @@ func TestCharactersThatAreNotSeen(t *testing.T) {
 		{"--title=Bob\u2019s", "", "ok"},
 		{"export A=1\nexport B=2\n", "", "ok"},
 		{"--name=gr\u00fc\u00dfe", "", "ok"},
+		{"\u2013-lr=3", "", "warn argument 2 of the command begins with U+2013, which is no hyphen-minus"},
+		{"\u2014epochs", "", "warn begins with U+2014"},
+		{"-\u2013epochs", "", "warn begins with U+2013"},
+		{"--range=10\u201320", "", "ok"},
+		{"\u2013", "", "ok"},
+		{"\u2014a text", "", "ok"},
+		{"\u22125", "", "ok"},
 	} {
 		in := checktest.Env(checktest.Four(), "MASTER_ADDR", tc.variable)
 		in.Job.Line.Argv = []string{"python", "t.py", tc.arg}

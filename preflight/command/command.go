@@ -39,7 +39,8 @@ func Checks() []preflight.Check {
 	}, {
 		ID: "command.characters", Title: "the arguments and the variables have no invisible characters",
 		Doc: "A carriage return at the end of a line of an edited file, a non-breaking space or a typographic quote of a " +
-			"copied line becomes a part of a value. Names are then not found, and numbers are no numbers.",
+			"copied line becomes a part of a value. Names are then not found, and numbers are no numbers. An option that " +
+			"begins with a dash (\u2013) in place of a hyphen is none.",
 		Run: characters,
 	}, {
 		ID: "env.tmpdir", Title: "sockets of Python's multiprocessing fit into the folder for temporary files",
@@ -165,6 +166,10 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 			Do("copy it to this node, or mount its file system; the working directory is %s", in.Dir)
 		if filepath.IsAbs(path) {
 			f = f.Do("ls -l %s   # copy it to this node, or mount its file system", path)
+		}
+		if r := dash(path); r != 0 {
+			f = finding.Failf("%s begins with %U, which is no hyphen-minus (-): it is taken for the script, and does not exist",
+				path, r).Do("%s", again)
 		}
 	case barred(err) != "":
 		f = finding.Failf("%s cannot be read: this user may not enter %s, a folder on the way to it", path, barred(err)).
