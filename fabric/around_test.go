@@ -123,6 +123,8 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 	own, to := netip.MustParseAddrPort("10.0.0.1:40000"), netip.MustParseAddrPort("10.0.0.2:29377")
 	syn := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, sport: 40000, dport: 29377}
 	back := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 29377, dport: 40000}
+	astray := back
+	astray.astray = true
 	other := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 22, dport: 40001}
 	masqueraded := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, to: to.Addr(), sport: 1, dport: to.Port()}
 	apart := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, to: to.Addr(), sport: 1, dport: 22}
@@ -132,7 +134,8 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 		opened, no, sum bool
 		want            string
 	}{
-		"dropped elsewhere": {seen: []packet{syn, other}}, "carried": {seen: []packet{carried}},
+		"for another machine": {seen: []packet{syn, astray}},
+		"dropped elsewhere":   {seen: []packet{syn, other}}, "carried": {seen: []packet{carried}},
 		"masqueraded": {seen: []packet{masqueraded}}, "another call": {seen: []packet{apart}, want: "does not leave"},
 		"its own output": {want: "does not leave by eth9"}, "no neighbour": {no: true},
 		"its own input":  {seen: []packet{syn, back}, want: "this node drops them"},

@@ -83,7 +83,7 @@ func discover(fd int, iface string, of netip.Addr) (asked, answered bool) {
 		case target != of.WithZone(""):
 		case kind == solicitation && at.Pkttype == unix.PACKET_OUTGOING:
 			asked = true
-		case kind == advertisement && at.Pkttype != unix.PACKET_OUTGOING:
+		case kind == advertisement && at.Pkttype != unix.PACKET_OUTGOING && at.Pkttype != unix.PACKET_OTHERHOST:
 			time.Sleep(askPause) // the kernel takes it a little later
 			if there, asking := presence(iface, of); there != Here && (asking || there == Silent) {
 				return asked, true

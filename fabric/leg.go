@@ -67,7 +67,7 @@ func (l *leg) see(p packet, own, to netip.AddrPort) {
 	switch {
 	case p.wraps:
 		l.left = l.left || p.out
-	case p.proto != unix.IPPROTO_TCP:
+	case p.proto != unix.IPPROTO_TCP, p.astray:
 	case p.out:
 		l.left = l.left || p.sport == own.Port() || p.to == to.Addr() && p.dport == to.Port()
 	case p.from == to.Addr() && p.sport == to.Port() && p.dport == own.Port():

@@ -211,6 +211,11 @@ func TestWhichOfThisNodesTablesAreTheReason(t *testing.T) {
 				w.run("nft 'table ip f { chain c { type filter hook output priority 0; " +
 					"tcp dport 29500 reject with icmp type admin-prohibited; }; }'")
 			}},
+		"the other machine has a wrong hardware address for this node": {"10.0.2.2:29500", "", func(w *wired) {
+			w.listens(true, 29500)
+			w.far("ip neigh replace 10.0.2.1 lladdr 02:de:ad:be:ef:01 dev eth0 nud permanent")
+			w.run("ping -c 1 -W 1 10.0.2.2 || true") // this node knows the address of that one
+		}},
 		"the other machine drops calls": {"10.0.2.2:29500", "", func(w *wired) {
 			w.far("nft \"table ip f { chain i { type filter hook input priority 0; tcp dport 29500 drop; }; }\"")
 		}},

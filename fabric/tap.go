@@ -13,6 +13,7 @@ import (
 type packet struct {
 	iface        int  // its index
 	out          bool // this node sends it
+	astray       bool // it is for another hardware address, as a switch floods it: no socket of this node gets it
 	proto        byte
 	from, to     netip.Addr
 	sport, dport uint16 // of TCP and UDP
@@ -65,7 +66,7 @@ func (t *tap) watch(limit time.Duration, take func(packet) (more bool)) {
 			p, ok = packet{wraps: true}, out && wrapsOther(at.Protocol, b[:n])
 		}
 		if ok {
-			p.iface, p.out = at.Ifindex, out
+			p.iface, p.out, p.astray = at.Ifindex, out, at.Pkttype == unix.PACKET_OTHERHOST
 			if !take(p) {
 				return
 			}

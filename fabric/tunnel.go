@@ -113,7 +113,7 @@ func (h hop) carried(c Call, by carriage, next netip.Addr) Fault {
 	arrived := 0
 	if err == nil {
 		t.watch(tapPause, func(p packet) bool {
-			if by.is(p) {
+			if by.is(p) && !p.astray {
 				arrived = p.iface
 			}
 			return true

@@ -27,7 +27,9 @@ type fault struct {
 	either bool
 	// shared: the cause is not on a single host.
 	shared bool
-	real   string // how a real cluster differs, or what is replayed
+	// alone: the sick host must leave, and no other one: it knows itself what is wrong.
+	alone bool
+	real  string // how a real cluster differs, or what is replayed
 }
 
 // faults returns all faults, by group.
@@ -63,6 +65,9 @@ func TestFaults(t *testing.T) {
 		}
 	}
 }
+
+// unfit is the exit status of a node that must leave.
+const unfit = 65
 
 // judge scores one trial.
 func (f fault) judge(tr *trial) score {
@@ -101,6 +106,9 @@ func (f fault) judge(tr *trial) score {
 		}
 		if f.runs && !f.either && h.Status != 0 && !h.absent && !h.killed {
 			s.bad = fmt.Sprintf("%s ended with %d; want a job that runs", h.Name, h.Status)
+		}
+		if f.alone && (h.Status == unfit) != (h == tr.sick) {
+			s.bad = fmt.Sprintf("%s ended with %d; want that %s alone leaves", h.Name, h.Status, tr.sick.Name)
 		}
 		if !f.runs && !f.either && len(h.Out.String()) > 0 {
 			s.bad = h.Name + " started its ranks"

@@ -158,7 +158,7 @@ func reachFaults() []fault {
 			tr.sick.Run("", "ip", "neigh", "replace", peer.Addr, "lladdr", "02:de:ad:be:ef:01", "dev", "eth0", "nud",
 				"permanent")
 		},
-		want: []string{"fail peer.reach a permanent neighbour entry for"},
+		want: []string{"fail peer.reach a permanent neighbour entry for"}, alone: true,
 	}, {
 		group: "reach", name: "a firewall drops the port of the job's own store", ci: true,
 		inject: func(tr *trial) { tr.sick = tr.hosts[0]; tr.sick.shut("29500-29599 drop") },
