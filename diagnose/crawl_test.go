@@ -100,6 +100,8 @@ func TestWhatALostWayShows(t *testing.T) {
 		{"packets arrive", scene.Way{Heard: true, Asked: true}, "path.lost", "still arrive at h0, so no cable"},
 		{"they are acknowledged", scene.Way{Heard: true, Moved: true, Asked: true}, "path.loss", "slow or full"},
 		{"no answer by ARP", scene.Way{Asked: true}, "path.lost", "no machine answers for 10.0.0.2 by ARP"},
+		{"a router says nothing", scene.Way{Router: netip.MustParseAddr("10.0.0.9")}, "path.lost",
+			"a cable, a port of the switch, the router 10.0.0.9 or one after it, a filter, or the host"},
 		{"not asked", scene.Way{}, "path.lost", "a cable, a port of the switch, a filter, or the host"},
 	} {
 		zero := plainRank(0, "python", 1)

@@ -163,7 +163,11 @@ func (p pair) lost() (says, do string) {
 		return fmt.Sprintf(", and no machine answers for %s by ARP: a cable, a port of the switch, or the host", p.remote),
 			"look at the cable, the port of the switch and the host; or end the job and start without that node"
 	case p.third == "" && deaf == nil:
-		return ": a cable, a port of the switch, a filter, or the host", ""
+		router := ""
+		if way.Router.IsValid() {
+			router = fmt.Sprintf("the router %s or one after it, ", way.Router)
+		}
+		return ": a cable, a port of the switch, " + router + "a filter, or the host", ""
 	case way.Asked && len(way.ARP) == 0:
 		return fmt.Sprintf(", and %s%s: no answer by ARP for %s arrives at %s", p.third, soundEnds, p.remote, p.near.name),
 			fmt.Sprintf("sysctl -a | grep arp_ignore; nft list ruleset   # on %s: a filter of ARP\n"+

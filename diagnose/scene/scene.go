@@ -314,9 +314,10 @@ type Way struct {
 	Heard bool `json:"heard,omitempty"`
 	Moved bool `json:"moved,omitempty"`
 	// Trail is where packets end on the way, as a router there says, and TrailFix what shows it.
-	Trail    string `json:"trail,omitempty"`
-	TrailFix string `json:"trailFix,omitempty"`
-	Refused  bool   `json:"refused,omitempty"` // that router says that it has no way there
+	Trail    string     `json:"trail,omitempty"`
+	TrailFix string     `json:"trailFix,omitempty"`
+	Refused  bool       `json:"refused,omitempty"` // that router says that it has no way there
+	Router   netip.Addr `json:"router,omitzero"`   // the first one on the way, by the kernel's routes
 }
 
 // Info is what the kernel's tcp_info says of a socket.

@@ -118,7 +118,7 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	asked.Go(func() { way.ARP, way.Asked = fabric.Near(from, to) })
 	asked.Go(func() { held = fabric.Held(from, to) })
 	var trail fabric.Trail
-	asked.Go(func() { trail = fabric.TrailTo(ctx, to) })
+	asked.Go(func() { trail = p.d.trails.of(ctx, to) })
 	found, known := p.d.tryPath(ctx, n, from, to)
 	call := fabric.Call{From: from, To: netip.AddrPortFrom(to, uint16(n.Peer))}
 	switch {
@@ -131,6 +131,7 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	asked.Wait()
 	end := trail.Fault()
 	way.Trail, way.TrailFix, way.Refused = end.Why, end.Do, trail.Refused.IsValid() && !trail.Arrived
+	way.Router = trail.Router
 	wrong = cmp.Or(held, wrong) // what waits there is late, and a call seems to be lost
 	way.Wrong, way.Fix = wrong.Why, wrong.Do
 	moved := scene.TrafficWith([]netip.Addr{to}).Since(traffic)

@@ -60,6 +60,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		if time.Now().Before(next) {
 			continue
 		}
+		d.trails.begin(ctx, stuck)
 		lossy := make(chan *finding.Finding, 1)
 		go func() { lossy <- d.lossy(ctx, stuck) }()
 		scenes := d.withOthers(ctx, stuck)

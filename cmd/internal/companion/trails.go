@@ -1,0 +1,70 @@
+package companion
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+
+	"launch/fabric"
+)
+
+// trails are how far packets get to addresses to which connections are stuck. A router says only so often that it has
+// no way to an address (Linux: once a second, icmp_ratelimit), and each call that fails takes one of these messages: so
+// they are asked for before a look makes calls.
+type trails struct {
+	trace func(context.Context, netip.Addr) fabric.Trail // nil: fabric.TrailTo
+
+	mu    sync.Mutex
+	known map[netip.Addr]traced
+}
+
+type traced struct {
+	fabric.Trail
+	at time.Time
+}
+
+// freshTrail is for how long a trail counts: longer than a look and the question to the other nodes that follow it.
+// refusedTrail is for how long a refusal does after which routers say nothing at all: a node that was lost is called
+// again and again.
+const freshTrail, refusedTrail = 20 * time.Second, 3 * time.Minute
+
+// begin asks for the ways to some addresses, which takes a second at most.
+func (t *trails) begin(ctx context.Context, all []netip.Addr) {
+	var wg sync.WaitGroup
+	for _, to := range all[:min(len(all), maxPaths)] {
+		wg.Go(func() { t.ask(ctx, to) })
+	}
+	wg.Wait()
+}
+
+// of returns how far packets get to an address: what was asked for lately, or what shows now.
+func (t *trails) of(ctx context.Context, to netip.Addr) fabric.Trail {
+	t.mu.Lock()
+	k, known := t.known[to]
+	t.mu.Unlock()
+	if known && time.Since(k.at) < freshTrail {
+		return k.Trail
+	}
+	return t.ask(ctx, to)
+}
+
+func (t *trails) ask(ctx context.Context, to netip.Addr) fabric.Trail {
+	trace := t.trace
+	if trace == nil {
+		trace = fabric.TrailTo
+	}
+	got := trace(ctx, to)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.known == nil {
+		t.known = map[netip.Addr]traced{}
+	}
+	silent := !got.Arrived && !got.Refused.IsValid() && len(got.Hops) == 0
+	if last := t.known[to]; silent && last.Refused.IsValid() && last.Router == got.Router &&
+		time.Since(last.at) < refusedTrail {
+		return last.Trail
+	}
+	t.known[to] = traced{got, time.Now()}
+	return got
+}
