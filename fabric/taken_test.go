@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,6 +18,9 @@ func TestAnAddressOfAnotherNodeInTheTableLocal(t *testing.T) {
 		}
 	}
 	w.run("ip addr add 10.0.2.8/32 dev lo; ip route add local 10.0.2.2 dev eth0 proto 66")
+	if got := AllTaken(); !slices.Equal(got, []netip.Addr{there}) {
+		t.Errorf("taken: %v", got)
+	}
 	for _, own := range []string{"10.0.2.1", "10.0.2.8", "127.0.0.1"} {
 		if f := Taken(netip.MustParseAddr(own)); f.Why != "" {
 			t.Errorf("%s: %+v", own, f)

@@ -135,6 +135,12 @@ func networkOddities() []oddity {
 				h.Run("", "ip", "addr", "add", fmt.Sprintf("10.77.0.%d/24", 101+slices.Index(s.hosts, h)), "dev", "eth0")
 			})
 		}},
+		{name: "an address of a load balancer in the table local", takes: "eth0", make: func(s *healthy) {
+			s.some(func(h *host) { // as an agent of a cloud leaves it there
+				h.Run("", "ip", "route", "add", "local", fmt.Sprintf("10.77.0.%d", 151+slices.Index(s.hosts, h)), "dev", "eth0",
+					"proto", "66")
+			})
+		}},
 		{name: "frames of 9000 bytes", takes: "eth0", make: func(s *healthy) {
 			s.each(func(h *host) {
 				h.Run("", "ip", "link", "set", "eth0", "mtu", "9000")

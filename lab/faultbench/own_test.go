@@ -23,7 +23,7 @@ func ownFaults() []fault {
 	}, {
 		group: "own", name: "NAT of one node sends calls to another one elsewhere", ci: true, sizes: []int{3, 5},
 		inject: func(tr *trial) { tr.sick.sendsOn("ip daddr " + tr.hosts[1].Addr + " dnat to 10.77.0.250") },
-		want:   []string{"fail peer.reach this node's NAT"},
+		want:   []string{"fail peer.reach this node's NAT"}, alone: true,
 	}, {
 		group: "own", name: "one of two next hops of a route is dead", ci: true, sizes: []int{3, 5},
 		inject: func(tr *trial) {
@@ -50,7 +50,13 @@ func ownFaults() []fault {
 		inject: func(tr *trial) {
 			tr.sick.Run("", "ip", "route", "add", "local", tr.hosts[1].Addr, "dev", "eth0", "proto", "66")
 		},
-		want: []string{"fail peer.reach its table local has it"},
+		want: []string{"fail peer.identity its table local has it"}, alone: true,
+	}, {
+		group: "own", name: "one node has the address of another one on its interface", ci: true, sizes: []int{3, 5},
+		inject: func(tr *trial) {
+			tr.sick.Run("", "ip", "addr", "add", tr.hosts[1].Addr+"/24", "dev", "eth0", "noprefixroute")
+		},
+		want: []string{"fail peer.identity the address"}, alone: true,
 	}, {
 		group: "own", name: "one node has the address of the store's host in its table local", sizes: []int{2},
 		inject: func(tr *trial) {

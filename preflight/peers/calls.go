@@ -69,7 +69,7 @@ func compareCalls(posts []Post) (out []judged) {
 		}
 	}
 	failed := func(e edge) bool { return e.call.Failed() }
-	all, out = ownAddresses(all)
+	all, out = ownAddresses(all, posts)
 	all, idle := unused(all, also, posts)
 	out = append(out, idle...)
 	shared := map[string]int{} // findings about an address of several machines, by their text

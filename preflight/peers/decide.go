@@ -46,6 +46,9 @@ type Post struct {
 	Around   Around           `json:"around,omitzero"`
 	Addr     netip.Addr       `json:"addr,omitzero"` // by which the others call it
 	Deaf     fabric.Deaf      `json:"deaf,omitzero"` // which packets it does not take
+	// Held are addresses that it takes for its own in addition to Addr, with the interface that has them: in the network
+	// of Addr, and those that only its table local has ("").
+	Held map[netip.Addr]string `json:"held,omitempty"`
 	// Odd is the unusual way to the store by which Addr was chosen.
 	Odd fabric.Fault `json:"odd,omitzero"`
 	// Constants are the settings that must be the same on all nodes, by name, with the

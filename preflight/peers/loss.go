@@ -27,7 +27,7 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 			all = append(all, e)
 		}
 	}
-	all = withoutClones(all, failed)
+	all = undisputed(withoutClones(all, failed), failed, posts)
 	most := threshold.Of(thresholds, "peer.loss")
 	lossy := func(e edge) bool { return e.call.Lost > 0 && e.call.Lost >= most }
 	for _, b := range causes(all, len(posts), lossy) {

@@ -95,11 +95,22 @@ func (s *Start) post(checking bool) peers.Post {
 		Numbered: s.Job.Index.Set, Loads: loads(s.Node), Traits: traits(s.Job, s.Node, w.Self.Addr, envgen.Selected(s.Input)),
 		Constants: envgen.Constants(s.Plan, s.Job.Decided), Nameless: s.Job.ID.From.Name == job.StoreAddress,
 		Skip: peers.NotJudged(s.options()), Local: peers.Brief(s.Local),
+		Held: peers.HeldBy(s.Node, w.Self.Addr, fabric.AllTaken(), s.sources()),
 	}
 	if checking {
 		p.Local, p.Outcomes = peers.Problems(s.Local), s.Local.Outcomes()
 	}
 	return p
+}
+
+// sources returns the addresses from which the kernel calls the store.
+func (s *Start) sources() (out []netip.Addr) {
+	for _, at := range s.storeAt() {
+		if r, err := fabric.RouteTo(at.Addr()); err == nil && r.Src.IsValid() {
+			out = append(out, r.Src)
+		}
+	}
+	return out
 }
 
 // judge decides for all nodes, from the posts of all.
