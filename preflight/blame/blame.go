@@ -22,6 +22,8 @@ const (
 type Arc struct {
 	From, To int
 	Bad      bool
+	// Known: From itself shows why the arc is bad, so that To is not at fault; but if all bad arcs to it are so, it is.
+	Known bool
 }
 
 // Culprit is one cause of bad arcs.
@@ -38,7 +40,7 @@ type Culprit struct {
 // In this order: all arcs are bad, so no single node is the cause, unless all are to or from one; the
 // nodes fall into groups with only good arcs inside and only bad ones between; most arcs to or from a
 // node are bad, the worst node first, leaving out the arcs explained so far; what remains is the link
-// between two nodes.
+// between two nodes. Known arcs count only for the node that they are from.
 func Find(all []Arc, n int) []Culprit {
 	var left, wrong []int
 	for i, a := range all {
@@ -56,6 +58,7 @@ func Find(all []Arc, n int) []Culprit {
 	if small, ok := grouped(all); ok {
 		return []Culprit{{Side: Apart, Nodes: small, Rest: n - len(small), Tried: len(all), Bad: wrong}}
 	}
+	all = excused(all)
 	var out []Culprit
 	for {
 		c, ok := worst(all, left, n)
@@ -109,7 +112,9 @@ func worst(all []Arc, left []int, n int) (Culprit, bool) {
 		m[node] = t
 	}
 	for _, i := range left {
-		add(ins, all[i].To, all[i].Bad)
+		if !all[i].Known {
+			add(ins, all[i].To, all[i].Bad)
+		}
 		add(outs, all[i].From, all[i].Bad)
 	}
 	guilty := func(t tally) bool { return t.all >= 2 && 2*t.bad > t.all }
@@ -147,7 +152,20 @@ func worst(all []Arc, left []int, n int) (Culprit, bool) {
 
 // explains reports whether an arc is on the side of the blamed node.
 func (c Culprit) explains(a Arc) bool {
-	return c.Side != FromNode && a.To == c.Nodes[0] || c.Side != ToNode && a.From == c.Nodes[0]
+	return c.Side != FromNode && a.To == c.Nodes[0] && !a.Known || c.Side != ToNode && a.From == c.Nodes[0]
+}
+
+// excused returns the arcs with Known only where it is not true of all bad ones to a node.
+func excused(all []Arc) []Arc {
+	unknown := map[int]bool{} // by the node to which they are
+	for _, a := range all {
+		unknown[a.To] = unknown[a.To] || a.Bad && !a.Known
+	}
+	all = slices.Clone(all)
+	for i, a := range all {
+		all[i].Known = a.Bad && a.Known && unknown[a.To]
+	}
+	return all
 }
 
 // grouped returns the nodes outside the largest group, if there are groups of several

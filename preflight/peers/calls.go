@@ -251,7 +251,7 @@ type blamed struct {
 func causes(all []edge, n int, bad func(edge) bool) (out []blamed) {
 	arcs, nodes := make([]blame.Arc, len(all)), map[int]Post{}
 	for i, e := range all {
-		arcs[i] = blame.Arc{From: e.from.Rank, To: e.to.Rank, Bad: bad(e)}
+		arcs[i] = blame.Arc{From: e.from.Rank, To: e.to.Rank, Bad: bad(e), Known: e.call.Here && e.call.Wrong.Why != ""}
 		nodes[e.from.Rank], nodes[e.to.Rank] = e.from, e.to
 	}
 	for _, c := range blame.Find(arcs, n) {
@@ -316,7 +316,8 @@ func (b blamed) back(do string) string {
 // common returns a failed call with the most frequent cause.
 func (b blamed) common() edge {
 	for _, e := range b.edges {
-		if e.call.Here && b.Side == blame.Between { // the caller's kernel says why
+		if e.call.Here && (b.Side == blame.Between || // the caller's kernel says why
+			e.call.Wrong.Why != "" && len(b.nodes) == 1 && e.from.Rank == b.nodes[0].Rank) {
 			return e
 		}
 	}

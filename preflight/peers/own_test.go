@@ -107,6 +107,29 @@ func TestAnAddressInTheTableLocalOfAnotherNode(t *testing.T) {
 	}
 }
 
+// What a caller's own tables say of its call is no fault of the called node, whatever the others see of that one.
+func TestAFactOfACallerIsSaidWhereOthersFailToo(t *testing.T) {
+	said := fabric.Fault{Why: "this node's NAT (nat) sends packets on", Do: "nft list ruleset"}
+	d := Decide(calling(5, func(from, to int, c *calls.Call) {
+		if to == 1 && from != 0 {
+			drop(c)
+		}
+		if to == 1 && from == 4 {
+			c.Here, c.Wrong = true, said
+		}
+	}), nil)
+	var got []string
+	for _, f := range d.All() {
+		got = append(got, f.What)
+	}
+	want := []string{"calls to host1 do not get through (2 of 3 tried), while those from it do: no answer within 8s " +
+		"(dropped, as by a firewall)",
+		"calls from host4 to host1 do not get through, while those back do: host4: " + said.Why}
+	if !slices.Equal(got, want) || !slices.Equal(d.Unfit, []int{1, 4}) {
+		t.Errorf("said %q; %v leave", got, d.Unfit)
+	}
+}
+
 // The addresses in the network of a node's own one count, and those that only its table local has.
 func TestTheAddressesThatANodeHolds(t *testing.T) {
 	p := netip.MustParsePrefix
