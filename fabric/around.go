@@ -146,7 +146,27 @@ func (l listener) mute() (out []netip.Addr) {
 }
 
 // connectedTo returns the other ends of the open connections of this network namespace.
-func connectedTo() (map[netip.Addr]bool, error) {
+func connectedTo() (map[netip.Addr]bool, error) { return connectedAt(0) }
+
+// Callers returns the addresses from which open connections to a port of this network namespace arrive; nil: that is
+// not known. An address of this node is not among them.
+func Callers(port int) (out []netip.Addr) {
+	all, err := connectedAt(port)
+	own, errs := net.InterfaceAddrs()
+	if err != nil || errs != nil {
+		return nil
+	}
+	for a := range all {
+		if !a.IsLoopback() && !has(own, a) {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, netip.Addr.Compare)
+	return out
+}
+
+// connectedAt is connectedTo for the connections of one port here; 0: of all.
+func connectedAt(port int) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		all, err := netlink.SocketDiagTCP(family)
@@ -154,7 +174,8 @@ func connectedTo() (map[netip.Addr]bool, error) {
 			return nil, err
 		}
 		for _, k := range all {
-			if a, ok := netip.AddrFromSlice(k.ID.Destination); ok && k.State == netlink.TCP_ESTABLISHED {
+			if a, ok := netip.AddrFromSlice(k.ID.Destination); ok && k.State == netlink.TCP_ESTABLISHED &&
+				(port == 0 || int(k.ID.SourcePort) == port) {
 				out[a.Unmap()] = true
 			}
 		}

@@ -139,7 +139,12 @@ func (b blamed) reach(w words) finding.Finding {
 		fix = fmt.Sprintf("iptables -S; nft list ruleset   # on %s: the calls back arrive, so a rule there rejects these\n%s",
 			e.to.Name, fix)
 	}
-	if b.Side == blame.ToNode && b.translated() {
+	switch {
+	case b.Side != blame.ToNode:
+	case b.nodes[0].nat.IsValid():
+		fix = fmt.Sprintf("%s is behind a NAT: its own connections arrive from %s. In a container: docker run --network "+
+			"host …; or give it a routed address: --addr\n%s", b.names(), b.nodes[0].nat, fix)
+	case b.translated():
 		fix = fmt.Sprintf("is %s in a container or virtual machine with a network of its own? docker run --network host …, "+
 			"or a routed address: --addr\n%s", b.names(), fix)
 	}

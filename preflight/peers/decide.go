@@ -46,6 +46,8 @@ type Post struct {
 	Around   Around           `json:"around,omitzero"`
 	Addr     netip.Addr       `json:"addr,omitzero"` // by which the others call it
 	Deaf     fabric.Deaf      `json:"deaf,omitzero"` // which packets it does not take
+	// Clients are the addresses from which connections to the store arrive, on its host, for up to MostClients nodes.
+	Clients []netip.Addr `json:"clients,omitempty"`
 	// Held are addresses that it takes for its own in addition to Addr, with the interface that has them: in the network
 	// of Addr, and those that only its table local has ("").
 	Held map[netip.Addr]string `json:"held,omitempty"`
@@ -59,6 +61,8 @@ type Post struct {
 	Skip     []string `json:"skip,omitempty"` // IDs of checks that its user has switched off
 
 	Outcomes map[string]finding.Status `json:"outcomes,omitempty"` // for launch check: the results of its own checks
+
+	nat netip.Addr // from which its connection to the store arrives, where a NAT translates that; zero: none is known
 }
 
 // Read returns the posts of all nodes, in rank order. The store, and not the node, says whose post it is.
@@ -101,6 +105,7 @@ type judged struct {
 // rank 0 is unfit: it may belong to another job. A check that one node's user switched off applies to no node.
 func Decide(posts []Post, thresholds map[string]float64) Decision {
 	d := Decision{Go: true, Form: Form, Nodes: Merge(posts)}
+	posts = behindNAT(posts)
 	skipped := func(f finding.Finding) bool {
 		return slices.ContainsFunc(posts, func(p Post) bool { return slices.Contains(p.Skip, f.ID) })
 	}

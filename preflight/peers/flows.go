@@ -42,11 +42,16 @@ func (b blamed) byPort() finding.Finding {
 
 // shut returns the failure of new connections that are dropped for as long as others are open.
 func (b blamed) shut() finding.Finding {
+	fix, by := b.limitFix(), ""
+	if p, known := b.translatedCaller(); known {
+		by = fmt.Sprintf("; connections of %s arrive from %s: a NAT between may have no ports left for more", p.Name, p.nat)
+		fix = fmt.Sprintf("conntrack -S; nft list ruleset   # on %s, which translates: are its ports (SNAT) or its table "+
+			"used up?\n%s", p.nat, fix)
+	}
 	f := finding.Failf("new connections %s are %s beyond a limit, also when tried again, while open ones work "+
-		"(%d of %d paths)", b.where(), dropped(b.edges[0].call), len(b.edges), b.tried()).Named("peer.connect")
+		"(%d of %d paths)%s", b.where(), dropped(b.edges[0].call), len(b.edges), b.tried(), by).Named("peer.connect")
 	return b.measured(f, func(e edge) string { return calls.Opened(e.call.Flows, "") }).
-		Breaking("ranks open many connections at once; those beyond the limit wait until a timeout").
-		Do("%s", b.limitFix())
+		Breaking("ranks open many connections at once; those beyond the limit wait until a timeout").Do("%s", fix)
 }
 
 // limited returns the warning about new connections that are dropped at first.

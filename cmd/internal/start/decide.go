@@ -49,6 +49,9 @@ func (s *Start) decide(ctx context.Context) error {
 		return err
 	}
 	post.Deaf = fabric.DeafTo(proc, dropped)
+	if s.store != nil && len(s.store.Serve) > 0 && s.World.Size <= peers.MostClients {
+		post.Clients = fabric.Callers(s.Job.Store.V.Port)
+	}
 	if at := s.onlyStore(); at.IsValid() && !s.Job.Addr.Set {
 		post.Odd = fabric.DetourTo(netip.Addr{}, at).Fault
 	}

@@ -1,0 +1,53 @@
+package peers
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"launch/internal/sidechannel"
+	"launch/preflight/calls"
+)
+
+// The store's host sees from which addresses connections arrive. One that is no node's, where a node's own is missing,
+// is a NAT's. It is said where connections of that node do not open, and nowhere else.
+func TestANodeBehindANATIsKnownByItsConnectionToTheStore(t *testing.T) {
+	a := netip.MustParseAddr
+	shut := func(c *calls.Call) {
+		c.Flows = sidechannel.Flows{Tried: 12, Late: 12, Never: 12, Again: sidechannel.Others}
+	}
+	for name, tt := range map[string]struct {
+		clients []netip.Addr
+		held    map[netip.Addr]string // by host2
+		shuts   bool
+		nat     bool
+	}{
+		"a NAT, and its ports are used up": {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, true, true},
+		"a NAT, and all connections open":  {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, false, false},
+		"another address of the node": {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")},
+			map[netip.Addr]string{a("192.0.2.7"): "eth1"}, true, false},
+		"a connection of another program":   {[]netip.Addr{a("10.0.0.1"), a("10.0.0.2"), a("192.0.2.7")}, nil, true, false},
+		"connections by two such addresses": {[]netip.Addr{a("192.0.2.7"), a("192.0.2.8")}, nil, true, false},
+		"not known":                         {nil, nil, true, false},
+	} {
+		all := calling(3, func(from, to int, c *calls.Call) {
+			if tt.shuts && from == 2 && to == 0 {
+				shut(c)
+			}
+		})
+		for i := range all {
+			all[i].Traits.Machine, all[i].Addr = all[i].Name, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
+		}
+		all[0].Clients, all[2].Held = tt.clients, tt.held
+		d := Decide(all, nil)
+		said := ""
+		for _, f := range d.All() {
+			said += f.ID + " " + f.What + " " + f.Fix + "\n"
+		}
+		if strings.Contains(said, "connections of host2 arrive from 192.0.2.7: a NAT") != tt.nat ||
+			strings.Contains(said, "on 192.0.2.7, which translates") != tt.nat ||
+			tt.shuts != strings.Contains(said, "peer.connect") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
