@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"launch/diagnose"
@@ -29,6 +30,9 @@ const (
 // watchPaths reports once why a connection of this node's command to another node gets no answer, long before nothing
 // moves for as long as --hang-after says, and again after the path was sound in between.
 func (d *doctor) watchPaths(ctx context.Context) {
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	listening.Go(func() { _ = fabric.Refusals(ctx, d.trails.refusedBy) }) // else only what it asks for is known
 	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()
 	said, pause, crawled := "", stuckPoll, map[string]bool{}

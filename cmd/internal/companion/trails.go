@@ -15,8 +15,27 @@ import (
 type trails struct {
 	trace func(context.Context, netip.Addr) fabric.Trail // nil: fabric.TrailTo
 
-	mu    sync.Mutex
-	known map[netip.Addr]traced
+	mu      sync.Mutex
+	known   map[netip.Addr]traced
+	refused map[netip.Addr]refusal // by the address there: the last one
+}
+
+// refusal is what a router said by itself.
+type refusal struct {
+	router netip.Addr
+	at     time.Time
+}
+
+// refusedBy notes that a router has said that it has no way to an address.
+func (t *trails) refusedBy(router, to netip.Addr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused == nil {
+		t.refused = map[netip.Addr]refusal{}
+	}
+	if _, known := t.refused[to]; known || len(t.refused) < maxRefused {
+		t.refused[to] = refusal{router, time.Now()}
+	}
 }
 
 type traced struct {
@@ -28,6 +47,9 @@ type traced struct {
 // refusedTrail is for how long a refusal does after which routers say nothing at all: a node that was lost is called
 // again and again.
 const freshTrail, refusedTrail = 20 * time.Second, 3 * time.Minute
+
+// lateRefusal is how old a message may be of a router that says nothing now, and maxRefused bounds the addresses.
+const lateRefusal, maxRefused = 30 * time.Second, 1024
 
 // begin asks for the ways to some addresses, which takes a second at most.
 func (t *trails) begin(ctx context.Context, all []netip.Addr) {
@@ -60,11 +82,16 @@ func (t *trails) ask(ctx context.Context, to netip.Addr) fabric.Trail {
 	if t.known == nil {
 		t.known = map[netip.Addr]traced{}
 	}
-	silent := !got.Arrived && !got.Refused.IsValid() && len(got.Hops) == 0
-	if last := t.known[to]; silent && last.Refused.IsValid() && last.Router == got.Router &&
+	if r := t.refused[to]; quiet(got) && got.Router.IsValid() && r.router.IsValid() && time.Since(r.at) < lateRefusal {
+		got.Refused = r.router
+	}
+	if last := t.known[to]; quiet(got) && last.Refused.IsValid() && last.Router == got.Router &&
 		time.Since(last.at) < refusedTrail {
 		return last.Trail
 	}
 	t.known[to] = traced{got, time.Now()}
 	return got
 }
+
+// quiet reports whether neither a router nor the address said anything.
+func quiet(t fabric.Trail) bool { return !t.Arrived && !t.Refused.IsValid() && len(t.Hops) == 0 }

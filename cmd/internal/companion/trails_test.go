@@ -48,3 +48,32 @@ func TestWhatARouterSaysOnceRemainsKnown(t *testing.T) {
 		})
 	}
 }
+
+// What a router said of itself counts where the way has a router, and nothing is heard of it now.
+func TestWhatARouterSaidOfItselfCounts(t *testing.T) {
+	to, router := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.254")
+	silent := fabric.Trail{To: to, Router: router}
+	arrived := silent
+	arrived.Arrived = true
+	for name, tt := range map[string]struct {
+		now  fabric.Trail
+		of   netip.Addr
+		wait time.Duration
+		want bool
+	}{
+		"silence since then":      {silent, to, time.Second, true},
+		"packets arrive again":    {arrived, to, time.Second, false},
+		"the node is a neighbour": {fabric.Trail{}, to, time.Second, false},
+		"of another address":      {silent, router, time.Second, false},
+		"it is long ago":          {silent, to, lateRefusal + time.Second, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ways := trails{trace: func(context.Context, netip.Addr) fabric.Trail { return tt.now }}
+			ways.refusedBy(router, tt.of)
+			time.Sleep(tt.wait)
+			if got := ways.of(t.Context(), to); got.Refused.IsValid() != tt.want {
+				t.Errorf("%s: %+v", name, got)
+			}
+		})
+	}
+}
