@@ -11,9 +11,7 @@ import (
 // The file of a system call is found by the text in the memory of the process, or by its descriptor.
 func TestTheFileOfASystemCall(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chdir(dir); err != nil {
-		t.Fatal(err)
-	}
+	t.Chdir(dir)
 	name, pid := filepath.Join(dir, "ckpt"), os.Getpid()
 	f, err := os.Create(name)
 	if err != nil {

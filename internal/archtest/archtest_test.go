@@ -1,7 +1,7 @@
 // Package archtest holds the rules of the house that a compiler does not: who
 // may import whom, one comment for each package, one place that ends the
-// process, no state made at start, no device path outside the facts. It reads
-// the sources of all build tags and runs nothing.
+// process, no state made at start, no other working directory, no device path
+// outside the facts. It reads the sources of all build tags and runs nothing.
 package archtest
 
 import (
@@ -186,6 +186,19 @@ func TestOneExit(t *testing.T) {
 				return true
 			})
 		}
+	}
+}
+
+// The working directory belongs to all tests of a package: one that is removed fails programs that a later test starts.
+// T.Chdir restores it.
+func TestTheWorkingDirectoryRemains(t *testing.T) {
+	for _, s := range sources(t) {
+		ast.Inspect(s.ast, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && isIdent(sel.X, "os") && sel.Sel.Name == "Chdir" {
+				t.Errorf("%s: os.Chdir: name the folder, or call T.Chdir in a test", s.at(n))
+			}
+			return true
+		})
 	}
 }
 
