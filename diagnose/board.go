@@ -16,8 +16,8 @@ func (v *view) boards() {
 		case s.Board == nil:
 		case len(s.Board.Rendezvous) > 0:
 			v.meet = fuller(v.meet, s.Board)
-		default:
-			v.board = fuller(v.board, s.Board)
+		case fuller(v.board, s.Board) == s.Board:
+			v.board, v.home = s.Board, s
 		}
 	}
 	if v.meet != nil {

@@ -99,6 +99,15 @@ var meetingCauses = []Cause{
 		Source:  "Gloo's address blob: one u64 per rank at its end",
 	},
 	{
+		ID: "world.counted", depth: onTheSpot, Title: "Scripts that start their ranks count other numbers of them",
+		Sign: "All ranks wait in init_process_group; a script has started them, by multiprocessing.",
+		For: "the nodes have other numbers of ranks below the script, and their calls of init_process_group other " +
+			"values of world_size",
+		Against: "the calls have the same world_size",
+		Do:      "give the script the same number on every node, or compare what it counts: taskset -p PID; nvidia-smi -L",
+		Source:  "the variables rank and world_size of init_process_group, by py-spy",
+	},
+	{
 		ID: "world.larger", depth: onTheSpot, Title: "The script wants more ranks than were started",
 		Sign:    "All ranks wait in init_process_group, and none is missing.",
 		For:     "all ranks of WORLD_SIZE wait in init_process_group, and have published addresses for a larger world",

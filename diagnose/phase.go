@@ -159,7 +159,8 @@ func (v *view) toStore(s *seat, f func(scene.Socket) bool) bool {
 // isStore reports whether the other end of a socket is a store of the job.
 func (v *view) isStore(n *node, k scene.Socket) bool {
 	for _, st := range v.stores {
-		if st.from == n && st.At.IsValid() && st.At.Port() == k.Remote.Port() {
+		if st.At.IsValid() && st.At.Port() == k.Remote.Port() &&
+			(st.from == n || st.At.Addr().Unmap() == k.Remote.Addr().Unmap()) {
 			return true
 		}
 	}

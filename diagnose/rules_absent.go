@@ -159,7 +159,7 @@ func (v *view) fewerHosts(index int) bool {
 
 // absentRanks names ranks that have not reached init while others wait for them.
 func (v *view) absentRanks() (out []claim) {
-	if v.board == nil || v.world == 0 || len(v.in(keys, counting, mesh)) == 0 && len(v.board.Blobs) == 0 {
+	if v.board == nil || v.world == 0 || v.nameless() || len(v.in(keys, counting, mesh)) == 0 && len(v.board.Blobs) == 0 {
 		return nil
 	}
 	var missing []int
@@ -192,7 +192,10 @@ func (v *view) absentRanks() (out []claim) {
 
 // goneRanks names ranks that a node should have, and has not.
 func (v *view) goneRanks() (out []claim) {
-	if v.board == nil || v.world == 0 || len(v.board.Blobs) == 0 && len(v.in(counting)) == 0 {
+	switch {
+	case v.nameless():
+		return nil
+	case v.board == nil || v.world == 0 || len(v.board.Blobs) == 0 && len(v.in(counting)) == 0:
 		return v.goneOfNCCL()
 	}
 	for _, r := range v.absentKeys() {

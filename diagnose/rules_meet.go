@@ -25,8 +25,8 @@ func (v *view) worlds() (out []claim) {
 	}
 	seen := map[int]bool{}
 	for _, s := range v.seats {
-		if w := number(s.proc.Env, "WORLD_SIZE"); w > 0 && s.rank >= 0 {
-			add(w, s.rank)
+		if s.world > 0 && s.rank >= 0 {
+			add(s.world, s.rank)
 			seen[s.rank] = true
 		}
 	}
@@ -37,7 +37,7 @@ func (v *view) worlds() (out []claim) {
 			}
 		}
 	}
-	if len(believed) < 2 {
+	if len(believed) < 2 || len(v.unlike()) > 0 {
 		return nil
 	}
 	sizes := slices.SortedFunc(maps.Keys(believed), func(a, b int) int {
@@ -56,11 +56,7 @@ func (v *view) worlds() (out []claim) {
 	majority := slices.Sorted(maps.Keys(believed[sizes[0]]))
 	c := claimed("world.differs", verdict.Certain, fmt.Sprintf("%s; %s %s %d", strings.Join(parts, ", "),
 		rankWords(majority), verb(majority, "believes", "believe"), sizes[0]))
-	var nodes []*node
-	for _, r := range odd {
-		nodes = append(nodes, v.nodeOf(r))
-	}
-	return []claim{c.of(odd, nodes...).see("store", "lengths of /default_pg/0//cpu//0/*")}
+	return []claim{c.of(odd, v.nodesOf(odd)...).see("store", "lengths of /default_pg/0//cpu//0/*")}
 }
 
 func verb(all []int, one, many string) string {
@@ -153,7 +149,7 @@ func (v *view) twinByStore(known bool) []claim {
 		return nil
 	}
 	missing := v.absentKeys()
-	if len(missing) != 1 || v.seat(missing[0]) != nil {
+	if len(missing) != 1 || v.seat(missing[0]) != nil || v.nameless() {
 		return nil
 	}
 	return []claim{claimed("rank.duplicate", verdict.Likely, fmt.Sprintf(

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -26,6 +27,7 @@ type view struct {
 	run     string
 	elastic bool
 	board   *tcpstore.Board // of the store that the ranks use
+	home    reached         // that store
 	meet    *tcpstore.Board // of c10d's endpoint
 	stores  []reached
 
@@ -46,6 +48,7 @@ type node struct {
 // seat is one process that is a rank.
 type seat struct {
 	rank  int // -1: not known
+	world int // WORLD_SIZE as it believes; 0: not known
 	node  *node
 	proc  *scene.Proc
 	phase phase
@@ -67,7 +70,7 @@ type reached struct {
 
 // key of a job's store: the address that was asked, so that names for one address are one job.
 func storeKey(s *scene.Scene, host, port string) string {
-	addr := host + ":" + port
+	addr := net.JoinHostPort(strings.Trim(host, "[]"), port)
 	for _, st := range s.Stores {
 		if st.Addr == addr && st.At.IsValid() {
 			a := st.At
@@ -83,7 +86,7 @@ func storeKey(s *scene.Scene, host, port string) string {
 // storeKeys returns the keys of a store: by its address, and by its name, since a node may not resolve it.
 func storeKeys(s *scene.Scene, host, port string) []string {
 	keys := []string{storeKey(s, host, port)}
-	if _, err := netip.ParseAddr(host); err == nil || host == "" || host == "localhost" {
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" || host == "localhost" {
 		return keys
 	}
 	for _, st := range s.Stores {
@@ -203,12 +206,14 @@ func agentKeys(s *scene.Scene, x *parsed) []string {
 // elastic reports whether torchrun's line asks for c10d's rendezvous.
 func elastic(l launcher.Line) bool { return l.Backend.Set && l.Backend.Value != "static" }
 
-func rankKeys(s *scene.Scene, p *scene.Proc) []string {
-	host, port := p.Env["MASTER_ADDR"], p.Env["MASTER_PORT"]
-	if host == "" || port == "" {
-		return nil
+func rankKeys(s *scene.Scene, p *scene.Proc) (keys []string) {
+	if host, port := p.Env["MASTER_ADDR"], p.Env["MASTER_PORT"]; host != "" && port != "" {
+		keys = storeKeys(s, host, port)
 	}
-	return storeKeys(s, host, port)
+	if host, port, ok := cutPort(p.Store); ok {
+		keys = append(keys, storeKeys(s, host, port)...)
+	}
+	return keys
 }
 
 // assemble makes the view of one job.
@@ -223,7 +228,8 @@ func assemble(nodes []*node, members []*parsed, union *unions, root string) *vie
 			v.parts = append(v.parts, part{p.node, p.proc})
 		default:
 			rank := mpiNumber(p.proc.Env, "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
-			v.seats = append(v.seats, &seat{rank: rank, node: p.node, proc: p.proc})
+			v.seats = append(v.seats, &seat{rank: rank, node: p.node, proc: p.proc,
+				world: max(number(p.proc.Env, "WORLD_SIZE"), 0)})
 		}
 	}
 	for _, n := range nodes {
@@ -241,6 +247,7 @@ func assemble(nodes []*node, members []*parsed, union *unions, root string) *vie
 		}
 	}
 	v.boards()
+	v.unnumbered()
 	v.index()
 	v.name()
 	for _, s := range v.seats {

@@ -40,6 +40,9 @@ func (p *seen) addresses() []address {
 	switch p.role {
 	case Rank:
 		add(kindMaster, p.env["MASTER_ADDR"], p.env["MASTER_PORT"], 0)
+		if p.store.IsValid() {
+			add(kindMaster, p.store.Addr().String(), strconv.Itoa(int(p.store.Port())), 0)
+		}
 	case Agent:
 		o := agentOptions(p.argv, p.env)
 		backend := o["rdzv-backend"]

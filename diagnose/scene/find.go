@@ -2,6 +2,7 @@ package scene
 
 import (
 	"context"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -23,8 +24,9 @@ type seen struct {
 	role      Role
 	mpi       *MPI
 	libs      map[string]string
-	mapped    bool        // libs has been read
-	spawned   bool        // a rank that its parent, a script, has started itself
+	mapped    bool // libs has been read
+	spawned   bool // a rank that its parent, a script, has started itself
+	store     netip.AddrPort
 	stuck     atomic.Bool // a read did not return: nothing more of it is read that may wait
 }
 

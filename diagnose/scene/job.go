@@ -144,6 +144,9 @@ func (p *seen) describe() Proc {
 	out := Proc{PID: p.pid, Parent: p.stat.parent, Role: p.role, User: p.user, Comm: clean(p.stat.comm, maxValue),
 		Argv: conceal(p.argv), State: p.stat.state, Libs: p.libs, Net: p.net, MPI: p.mpi,
 		Spawned: p.spawned}
+	if p.store.IsValid() {
+		out.Store = p.store.String()
+	}
 	if p.env != nil {
 		out.Env = shown(p.env)
 	}

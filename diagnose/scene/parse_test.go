@@ -356,6 +356,14 @@ Thread 9 (idle): "MainThread"
             object_list: ["secret"]
             src: 1
             group_src: 7
+    _env_rendezvous_handler (torch/distributed/rendezvous.py:257)
+        Locals:
+            rank: 3
+            world_size: 4
+    init_process_group (torch/distributed/distributed_c10d.py:2721)
+        Arguments:
+            world_size: -1
+            rank: -1
     <module> (train.py:87)
         Locals:
             dst: 3
@@ -364,12 +372,15 @@ Thread 10 (idle)
     rpc_sync (torch/distributed/rpc/api.py:842)
         Arguments:
             to: "w0"
+            func: <function secret at 0x7fcd208494f0>
 `)
 	want := []Stack{{Thread: "MainThread", State: "idle", From: fromPySpy, Frames: []string{
 		"broadcast (torch/distributed/distributed_c10d.py:4055)",
-		"broadcast_object_list (torch/distributed/distributed_c10d.py:5019)", "<module> (train.py:87)"},
-		Values: map[string]string{"src": "1", "group_src": "1"}},
-		{Thread: "10", State: "idle", From: fromPySpy, Values: map[string]string{"to": "w0"},
+		"broadcast_object_list (torch/distributed/distributed_c10d.py:5019)",
+		"_env_rendezvous_handler (torch/distributed/rendezvous.py:257)",
+		"init_process_group (torch/distributed/distributed_c10d.py:2721)", "<module> (train.py:87)"},
+		Values: map[string]string{"src": "1", "group_src": "1", "rank": "3", "world_size": "4"}},
+		{Thread: "10", State: "idle", From: fromPySpy, Values: map[string]string{"to": "w0", "func": "function"},
 			Frames: []string{"rpc_sync (torch/distributed/rpc/api.py:842)"}}}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)

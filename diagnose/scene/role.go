@@ -81,6 +81,7 @@ func (t *table) assign() {
 		}
 		t.wrap(pid)
 	}
+	t.findStores()
 }
 
 // dead takes the roles of starters from those that have ended: a first process that reaps nothing keeps them

@@ -164,8 +164,11 @@ type Proc struct {
 	// Net is its network namespace, 0: not readable.
 	Net uint64 `json:"net,omitempty"`
 	MPI *MPI   `json:"mpi,omitempty"` // of a process that starts ranks by MPI
-	// Spawned: a rank that a script started itself, by multiprocessing: its number and its store are not known.
+	// Spawned: a rank that a script started itself, by multiprocessing: its environment does not number it.
 	Spawned bool `json:"spawned,omitempty"`
+	// Store is the address of a store that a process of the same kind on its node hosts, and that a rank without a
+	// number in its environment has a connection to; "": not known.
+	Store string `json:"store,omitempty"`
 	// Still is true if all its threads stood still over the span, in the same place.
 	Still bool `json:"still,omitempty"`
 }

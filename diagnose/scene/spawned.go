@@ -3,6 +3,7 @@ package scene
 import (
 	"bytes"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -22,7 +23,7 @@ func (t *table) spawned(p *seen) (ranks []*seen) {
 		if c.role != "" || !c.python() || !t.torch(c) || !group && !multiprocess(c.argv) {
 			continue
 		}
-		found = found || group || connected(pid)
+		found = found || group || connected(tcpOf(pid))
 		ranks = append(ranks, c)
 	}
 	if !found {
@@ -40,9 +41,12 @@ func (t *table) spawned(p *seen) (ranks []*seen) {
 }
 
 // inGroup reports whether a process has threads that torch starts in a rank.
-func inGroup(pid int) bool {
+func inGroup(pid int) bool { return threadOf(pid, ofTorch...) }
+
+// threadOf reports whether a process has a thread whose name begins with one of some.
+func threadOf(pid int, names ...string) bool {
 	return slices.ContainsFunc(threadNames(pid), func(n string) bool {
-		return slices.ContainsFunc(ofTorch, func(b string) bool { return strings.HasPrefix(n, b) })
+		return slices.ContainsFunc(names, func(b string) bool { return strings.HasPrefix(n, b) })
 	})
 }
 
@@ -54,14 +58,62 @@ func multiprocess(argv []string) bool {
 	})
 }
 
-// connected reports whether a process has a connection of TCP, or tries to open one.
-func connected(pid int) (is bool) {
+// connected reports whether one of a process's sockets is a connection, or a try to open one.
+func connected(own []Socket) bool {
+	return slices.ContainsFunc(own, func(k Socket) bool { return k.State != "listen" })
+}
+
+// tcpOf returns the TCP sockets of a process.
+func tcpOf(pid int) (out []Socket) {
 	open := openSockets(pid)
 	for _, name := range []string{"net/tcp", "net/tcp6"} {
 		text, _ := readFile(procPath(pid, name))
-		_ = parseTable(bytes.NewReader(text), func(s Socket) {
-			is = is || s.State != "listen" && slices.Contains(open, s.Inode)
+		_ = parseTable(bytes.NewReader(text), func(k Socket) {
+			if slices.Contains(open, k.Inode) {
+				out = append(out, k)
+			}
 		})
 	}
-	return is
+	return out
 }
+
+// findStores finds the stores of ranks that their environment does not number: the script may have another address than
+// it, or none is there.
+func (t *table) findStores() {
+	sockets := map[*seen][]Socket{}
+	stores := map[netip.AddrPort]bool{}
+	for _, pid := range t.pids() {
+		p := t.procs[pid]
+		if p.role != Rank || p.env["RANK"] != "" {
+			continue
+		}
+		sockets[p] = tcpOf(pid)
+		if threadOf(pid, "pt_tcpstore") {
+			if at := hosted(sockets[p]); at.IsValid() {
+				stores[at] = true
+			}
+		}
+	}
+	for p, own := range sockets {
+		for _, k := range own {
+			if at := unmapped(k.Remote); k.State == "established" && stores[at] {
+				p.store = at
+			}
+		}
+	}
+}
+
+// hosted returns the address at which a process listens and has a connection to itself, as the one with torch's store
+// has, a client of which it is; not valid: there is none. Gloo opens no connection to its own rank.
+func hosted(own []Socket) netip.AddrPort {
+	for _, k := range own {
+		other := func(o Socket) bool { return o.State == k.State && o.Local == k.Remote && o.Remote == k.Local }
+		listens := func(o Socket) bool { return o.State == "listen" && o.Local.Port() == k.Remote.Port() }
+		if k.State == "established" && slices.ContainsFunc(own, other) && slices.ContainsFunc(own, listens) {
+			return unmapped(k.Remote)
+		}
+	}
+	return netip.AddrPort{}
+}
+
+func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"net"
+	"net/netip"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -32,12 +33,44 @@ func TestAConnectionOfAProcess(t *testing.T) {
 		}
 		return err == nil
 	})
-	if connected(pid) {
+	if connected(tcpOf(pid)) {
 		t.Error("it only listens")
 	}
-	eventually(t, "it is connected", func() bool { return connected(pid) })
+	eventually(t, "it is connected", func() bool { return connected(tcpOf(pid)) })
 	if inGroup(pid) {
 		t.Error("it has no thread of torch")
+	}
+}
+
+// A rank with torch's store is a client of it, too: its other listeners have no connection of its own.
+func TestTheStoreThatAProcessHosts(t *testing.T) {
+	at := netip.MustParseAddrPort
+	listen := func(local string) Socket { return Socket{State: "listen", Local: at(local)} }
+	open := func(local, remote string) Socket {
+		return Socket{State: "established", Local: at(local), Remote: at(remote)}
+	}
+	gloo := []Socket{listen("10.0.0.1:41000"), open("10.0.0.1:41000", "10.0.0.2:5"), open("10.0.0.1:6", "10.0.0.2:42000")}
+	for _, tt := range []struct {
+		name string
+		own  []Socket
+		want string
+	}{
+		{"a store and its own client", []Socket{listen("[::]:29600"),
+			open("[::ffff:10.0.0.1]:29600", "[::ffff:10.0.0.1]:7"),
+			open("[::ffff:10.0.0.1]:7", "[::ffff:10.0.0.1]:29600")}, "10.0.0.1:29600"},
+		{"a client of a store elsewhere", []Socket{open("10.0.0.1:7", "10.0.0.2:29600")}, ""},
+		{"a client of a store of another process here", []Socket{open("10.0.0.1:7", "10.0.0.1:29600")}, ""},
+		{"Gloo alone", nil, ""},
+		{"a pair of sockets of its own", []Socket{open("127.0.0.1:7", "127.0.0.1:8"),
+			open("127.0.0.1:8", "127.0.0.1:7")}, ""},
+	} {
+		got := ""
+		if a := hosted(append(tt.own, gloo...)); a.IsValid() {
+			got = a.String()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 
@@ -51,7 +84,7 @@ func TestTheChildrenOfARankOfTorchrunAreNoRanks(t *testing.T) {
 	pid := start(t, exec.Command(python(t), "-c", "import socket, sys, time; "+
 		"c = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)",
 		strconv.Itoa(l.Addr().(*net.TCPAddr).Port)))
-	eventually(t, "it is connected", func() bool { return connected(pid) })
+	eventually(t, "it is connected", func() bool { return connected(tcpOf(pid)) })
 	for role, want := range map[Role]int{Agent: 0, "": 1} {
 		const top, script = 1 << 29, 1<<29 + 1 // of no process
 		child := &seen{pid: pid, stat: stat{parent: script, comm: "python"}, mapped: true,

@@ -166,13 +166,14 @@ func parseStacks(text string) []Stack {
 // deep is how far py-spy indents the variables of a frame.
 const deep = "            "
 
-// kinds are the variables of torch.distributed that say with whom a rank exchanges data, each with its file and which
-// form its values have. Others may be secret, or large.
+// kinds are the variables of torch.distributed that say which rank this is and with whom it exchanges data, each with
+// its file and which form its values have. Others may be secret, or large.
 var kinds = map[string]struct{ file, form string }{
 	"src": {"distributed_c10d.py", "n"}, "dst": {"distributed_c10d.py", "n"}, "tag": {"distributed_c10d.py", "n"},
 	"group_src": {"distributed_c10d.py", "n"}, "group_dst": {"distributed_c10d.py", "n"},
-	"to": {"rpc/api.py", "s"}, "current": {"tensor/_redistribute.py", "t"}, "target": {"tensor/_redistribute.py", "t"},
-	"works": {"pipelining/schedules.py", "k"},
+	"to": {"rpc/api.py", "s"}, "func": {"rpc/api.py", "f"},
+	"current": {"tensor/_redistribute.py", "t"}, "target": {"tensor/_redistribute.py", "t"},
+	"works": {"pipelining/schedules.py", "k"}, "rank": {"", "n"}, "world_size": {"", "n"},
 }
 
 // value takes a variable of the innermost frame of torch.distributed that has it.
@@ -189,6 +190,8 @@ func (s *Stack) value(line string) {
 	case "s":
 		text, ok = strings.CutPrefix(text, `"`)
 		text = strings.TrimSuffix(text, `"`)
+	case "f": // of Python, or something else
+		text, _, ok = strings.Cut(strings.TrimPrefix(text, "<"), " ")
 	case "t":
 		text, ok = strings.CutPrefix(text, "<")
 		text, _, _ = strings.Cut(text, " ")
