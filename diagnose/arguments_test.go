@@ -171,8 +171,16 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]scene.Scene{"one only answers": leaves, "no thread of one answers": half} {
-		if c := Judge([]scene.Scene{s})[0].Why[0]; c.Cause != "rpc.crossed" || c.Sure != verdict.Likely {
-			t.Errorf("%s: %+v", name, c)
+		for kind, want := range map[string]verdict.Sure{"": verdict.Likely, "built-in": verdict.Likely,
+			"function": verdict.Certain} {
+			for _, p := range s.Procs {
+				for i := range p.Stacks {
+					p.Stacks[i].Values = map[string]string{"func": kind}
+				}
+			}
+			if c := Judge([]scene.Scene{s})[0].Why[0]; c.Cause != "rpc.crossed" || c.Sure != want {
+				t.Errorf("%s, calls of %q: %+v, want %s", name, kind, c, want)
+			}
 		}
 	}
 }
