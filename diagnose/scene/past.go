@@ -23,6 +23,21 @@ type Act struct {
 // MaxPast is how far back a Past reaches.
 const MaxPast = 2 * time.Minute
 
+// Polling returns the processor time so far of the threads of a process that only poll: TensorPipe's, for messages.
+func Polling(pid int) (d time.Duration) {
+	tids, _ := list(procPath(pid, "task"))
+	for _, tid := range tids {
+		dir := procPath(pid, "task/"+strconv.Itoa(tid))
+		if !polls(readLine(dir + "/comm")) {
+			continue
+		}
+		if s, err := readStat(dir + "/stat"); err == nil {
+			d += time.Duration(s.cpu) * (time.Second / perSecond)
+		}
+	}
+	return d
+}
+
 // MainThread returns how many bytes the main thread of a process has read by read(2) so far, and how often it has slept
 // and gone on. ok is false where that cannot be read.
 func MainThread(pid int) (read, wakes int64, ok bool) {

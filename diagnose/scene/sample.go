@@ -183,12 +183,14 @@ func moved(pid int, before, after *moment) Moved {
 // time.
 func polling(all map[int]thread) (ticks int64) {
 	for _, t := range all {
-		if strings.HasPrefix(t.name, "TP_") {
+		if polls(t.name) {
 			ticks += t.cpu
 		}
 	}
 	return ticks
 }
+
+func polls(thread string) bool { return strings.HasPrefix(thread, "TP_") }
 
 // markMoved notes which files are at another position than before, and returns whether there are any.
 func markMoved(before, after []File) bool {

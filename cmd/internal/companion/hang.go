@@ -51,7 +51,8 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		}
 		f, ok := d.hangs(ctx)
 		end := d.spent()
-		if f, ok = w.judge(f, ok, due); !ok || busy(now, end) || due != lookSpins && moved(now, end) {
+		stirs := due == lookStill && moved(now, end) || due == lookEarly && worked(now, end)
+		if f, ok = w.judge(f, ok, due); !ok || busy(now, end) || stirs {
 			continue // or the nodes were seen at different moments of a job
 		}
 		again, confirmed := w.repeats(f.key, since, now.at)
@@ -92,6 +93,7 @@ func (d *doctor) end(f found) {
 type effort struct {
 	at     time.Time
 	cpu    float64 // seconds
+	polls  float64 // of these, of threads that only poll
 	read   uint64  // bytes, by read(2) and from disks
 	faults uint    // of pages
 	pids   int     // a sum that changes when a process starts or ends
@@ -108,6 +110,9 @@ func (d *doctor) spent() effort {
 		}
 		if s, err := p.Stat(); err == nil {
 			e.cpu += s.CPUTime()
+			if s.NumThreads > 1 && s.Comm != scene.Worker {
+				e.polls += scene.Polling(pid).Seconds()
+			}
 			e.faults += s.MinFlt + s.MajFlt
 			e.pids += pid
 		}
@@ -121,6 +126,12 @@ func (d *doctor) spent() effort {
 // moved reports whether the processes have done more between two moments than waiting takes.
 func moved(a, b effort) bool {
 	return busy(a, b) || b.cpu-a.cpu > stillCPU*b.at.Sub(a.at).Seconds()
+}
+
+// worked reports that of other threads than those that only poll.
+func worked(a, b effort) bool {
+	b.cpu -= b.polls - a.polls
+	return moved(a, b)
 }
 
 // busy reports whether they have done more than to use CPU time, as a rank that waits in a loop does.

@@ -30,9 +30,10 @@ const maxSpinPause = time.Hour
 type vigil struct {
 	after        time.Duration
 	still, quiet time.Time        // since when nothing has moved; since when nothing but CPU time has been used
+	calm         time.Time        // since when nothing has moved but threads that only poll
 	next         time.Duration    // after still: the next look
 	nextSpin     time.Duration    // after quiet: the next look while CPU time is used
-	pause, early time.Duration    // after still: the first early look, and the next; at least after: no look
+	pause, early time.Duration    // after calm: the first early look, and the next; at least after: no look
 	last         *diagnose.Stance // of the look before, since quiet
 	candidate    string           // what that look found
 	said         string           // the key of what was said last, since quiet
@@ -47,7 +48,8 @@ func newVigil(after time.Duration, now time.Time) *vigil {
 
 // begin starts the time of all looks anew.
 func (w *vigil) begin(now time.Time) {
-	*w = vigil{after: w.after, pause: w.pause, still: now, quiet: now, next: w.after, nextSpin: w.after, early: w.pause}
+	*w = vigil{after: w.after, pause: w.pause, still: now, quiet: now, calm: now, next: w.after, nextSpin: w.after,
+		early: w.pause}
 }
 
 // saw takes in what the processes have done between two moments.
@@ -55,8 +57,10 @@ func (w *vigil) saw(a, b effort) {
 	switch {
 	case busy(a, b):
 		w.begin(b.at)
+	case worked(a, b):
+		w.still, w.calm, w.next, w.early = b.at, b.at, w.after, w.pause
 	case moved(a, b):
-		w.still, w.next, w.early = b.at, w.after, w.pause
+		w.still, w.next = b.at, w.after
 	}
 }
 
@@ -69,8 +73,9 @@ func (w *vigil) due(now time.Time) (since time.Time, due look) {
 	case still < w.after && now.Sub(w.quiet) >= w.nextSpin:
 		w.nextSpin += min(w.nextSpin, maxSpinPause)
 		return w.quiet, lookSpins
-	case still >= w.early && still < w.after:
-		return w.still, lookEarly
+	}
+	if calm := now.Sub(w.calm); calm >= w.early && calm < w.after {
+		return w.calm, lookEarly
 	}
 	return now, noLook
 }
@@ -144,6 +149,6 @@ func held(v verdict.Verdict) bool {
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
 		"rank.failed", "rank.frozen", "rank.lock", "rank.child", "rank.events", "rank.storage", "rank.memory",
 		"agent.stopped", "store.stopped", "store.key", "store.elsewhere", "collective.mismatch", "collective.crossed",
-		"collective.arguments", "collective.worker", "rpc.crossed", "init.barrier", "world.larger", "rank.duplicate",
-		"exit.barrier"}, v.Cause))
+		"collective.arguments", "collective.worker", "rpc.crossed", "init.barrier", "world.counted", "world.larger",
+		"rank.duplicate", "exit.barrier"}, v.Cause))
 }

@@ -44,6 +44,28 @@ func TestAJobThatUsesCPUTimeAloneIsLookedAtLessAndLess(t *testing.T) {
 	}
 }
 
+// Threads of TensorPipe poll all the time: a job in which nothing else moves is looked at early, and not as one that
+// stands still.
+func TestAJobWhoseThreadsPollIsLookedAtEarly(t *testing.T) {
+	for polls, want := range map[float64]look{0: noLook, 0.5: lookEarly} {
+		a := effort{at: time.Unix(1000, 0)}
+		w := newVigil(2*time.Minute, a.at)
+		got := noLook
+		for i := 5; i <= 60; i += 5 {
+			b := a
+			b.at, b.cpu, b.polls = a.at.Add(5*time.Second), a.cpu+5*0.5, a.polls+5*polls
+			w.saw(a, b)
+			if _, due := w.due(b.at); due != noLook {
+				got = due
+			}
+			a = b
+		}
+		if got != want {
+			t.Errorf("%.1f of 0.5 cores poll: look %d, want %d", polls, got, want)
+		}
+	}
+}
+
 func TestOfAJobThatUsesCPUTimeOnlyWhatTwoLooksFindIsSaid(t *testing.T) {
 	stopped := verdict.Verdict{Cause: "rank.stopped", Sure: verdict.Certain, Ranks: []int{1}}
 	seen := func(state verdict.State, v verdict.Verdict) found {
@@ -103,6 +125,7 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 		{"locks of its own", 2 * time.Minute, []verdict.Verdict{named("rank.lock")}, 15},
 		{"a key", 2 * time.Minute, []verdict.Verdict{named("store.key")}, 15},
 		{"a store elsewhere", 2 * time.Minute, []verdict.Verdict{named("store.elsewhere")}, 15},
+		{"numbers that scripts count", 2 * time.Minute, []verdict.Verdict{named("world.counted")}, 15},
 		{"a world too large", 2 * time.Minute, []verdict.Verdict{named("world.larger")}, 15},
 		{"a number twice", 2 * time.Minute, []verdict.Verdict{named("rank.duplicate")}, 15},
 		{"a rank that starts slowly, and calls elsewhere", 2 * time.Minute, []verdict.Verdict{left, left,
