@@ -41,6 +41,7 @@ type doctor struct {
 	pasts   pasts
 	flows   flows
 	trails  trails
+	calm    calm
 	looking sync.Mutex // held for as long as a look takes
 	last    scene.Scene
 	taken   time.Time

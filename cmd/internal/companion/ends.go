@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -43,6 +44,7 @@ type rankEnd struct {
 	Status int       `json:"status"`
 	At     time.Time `json:"at"`
 	Unread bool      `json:"unread,omitempty"` // the command's output went to a pipe that no process read any more
+	Prior  prior     `json:"prior,omitzero"`
 }
 
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
@@ -54,16 +56,19 @@ func (e rankEnd) String() string {
 	case e.PID > 0:
 		who = fmt.Sprintf("a rank (pid %d)", e.PID)
 	}
-	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, ended(e.Status), e.At.Format("15:04:05")) + e.output()
+	return fmt.Sprintf("%s on %s %s at %s", who, e.Node, ended(e.Status), e.At.Format("15:04:05")) + e.more()
 }
 
-// output says that its node's lines are lost; "": they are not.
-func (e rankEnd) output() string {
-	if !e.Unread {
-		return ""
+// more says that its node's lines are lost, and what was seen there before; "": nothing of that.
+func (e rankEnd) more() string {
+	if e.Unread {
+		return " (the program that read its output had ended)" + e.Prior.String()
 	}
-	return " (the program that read its output had ended)"
+	return e.Prior.String()
 }
+
+// fix says what its status means, or what was seen before.
+func (e rankEnd) fix() string { return cmp.Or(e.Prior.fix(e.Node), meaning(e.Status)) }
 
 // ended says how a process ended.
 func ended(status int) string {
@@ -103,6 +108,7 @@ func (p *companion) newEnds(ctx context.Context) *ends {
 	}
 	hear(&e.failed)
 	hear(&e.left)
+	p.wg.Go(func() { e.waited(ctx) })
 	e.ask = sync.OnceFunc(func() { hear(&e.crashed) }) // where a rank has failed: watches of all nodes cost the store
 	return e
 }
@@ -122,6 +128,7 @@ func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session) {
 		n := rendezvous.Note{Name: f.end.Node}.Shortened()
 		n.Clean()
 		f.end.Node, f.at = n.Name, time.Now()
+		f.end.Prior.clean()
 		close(f.heard)
 	}
 }
@@ -195,15 +202,17 @@ func (p *companion) endOf(text string) string {
 	if end == nil {
 		return text
 	}
-	text += end.output()
+	text += end.more()
 	who := fmt.Sprintf("node rank %d, %s, ", n.Rank, n.Name)
 	switch by := rendezvous.Ender(end.Status); {
-	case end.Rank < 0 || end.Status <= 128:
+	case end.Rank < 0 && end.PID == 0 || end.Status <= 128:
 		return text
+	case end.Rank < 0:
+		return who + fmt.Sprintf("failed: a rank there (pid %d) %s", end.PID, ended(end.Status)) + end.more()
 	case by != "":
 		return who + "was ended by " + by
 	}
-	result := rendezvous.StatusText(end.Status) + end.output()
+	result := rendezvous.StatusText(end.Status) + end.more()
 	return who + fmt.Sprintf("failed: its rank %d ended with %s", end.Rank, result)
 }
 
@@ -286,7 +295,7 @@ func (e *ends) blame(what string) {
 			Named("node.failed").Do("%s", strings.TrimSpace(fmt.Sprintf("first look at what %s printed, whose rank crashed; "+
 			"then at %s\n%s", first, then, meaning(crashed)))), "")
 	case failed != nil:
-		first := "first look at what " + failed.Node + " printed\n" + meaning(failed.Status)
+		first := "first look at what " + failed.Node + " printed\n" + failed.fix()
 		if failed.Unread {
 			first = "first look at what read the output of " + failed.Node + ": why has it ended? A print fails there " +
 				"since then (BrokenPipeError, SIGPIPE)"
@@ -302,9 +311,8 @@ func (e *ends) blame(what string) {
 			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
 	case e.vanished != nil:
 		e.p.say(withoutReport(*e.vanished, what), "")
-	case e.failedHere() && meaning(e.failed.end.Status) != "":
-		e.p.say(finding.Warnf("%s, first of all ranks", e.failed.end).Named("node.rank").
-			Do("%s", meaning(e.failed.end.Status)), "")
+	case e.failedHere() && e.failed.end.fix() != "":
+		e.p.say(finding.Warnf("%s, first of all ranks", e.failed.end).Named("node.rank").Do("%s", e.failed.end.fix()), "")
 	case e.storeEnded():
 		e.p.say(finding.Warnf("launch on the node that hosts the store (%s) had ended, before %s failed: its failure may "+
 			"follow from that", e.p.spec.Endpoints[0], what).

@@ -163,12 +163,14 @@ func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 		first *rankEnd
 		want  string
 	}{
-		"nothing is known":          {nil, failed},
-		"a rank of it was ended":    {&rankEnd{Rank: 2, ID: "1", Status: 143}, "node rank 1, host1 (10.0.0.2), was "},
-		"Ctrl-C":                    {&rankEnd{Rank: 2, ID: "1", Status: 130}, "was ended by SIGINT (Ctrl-C, or kill -INT)"},
-		"a rank of it failed":       {&rankEnd{Rank: 2, ID: "1", Status: 1}, failed},
-		"a rank elsewhere was":      {&rankEnd{Rank: 0, ID: "0", Status: 143}, failed},
-		"its command, and no rank":  {&rankEnd{Rank: -1, ID: "1", Status: 143}, failed},
+		"nothing is known":         {nil, failed},
+		"a rank of it was ended":   {&rankEnd{Rank: 2, ID: "1", Status: 143}, "node rank 1, host1 (10.0.0.2), was "},
+		"Ctrl-C":                   {&rankEnd{Rank: 2, ID: "1", Status: 130}, "was ended by SIGINT (Ctrl-C, or kill -INT)"},
+		"a rank of it failed":      {&rankEnd{Rank: 2, ID: "1", Status: 1}, failed},
+		"a rank elsewhere was":     {&rankEnd{Rank: 0, ID: "0", Status: 143}, failed},
+		"its command, and no rank": {&rankEnd{Rank: -1, ID: "1", Status: 143}, failed},
+		"a rank that its script has started": {&rankEnd{Rank: -1, PID: 7, ID: "1", Status: 137},
+			"node rank 1, host1 (10.0.0.2), failed: a rank there (pid 7) ended with 137 (killed)"},
 		"killed for lack of memory": {&rankEnd{Rank: 2, ID: "1", Status: 137}, "its rank 2 ended with 137 (killed)"},
 		"a bus error":               {&rankEnd{Rank: 2, ID: "1", Status: 135}, "its rank 2 ended with 135 (bus error)"},
 	} {

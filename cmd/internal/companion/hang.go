@@ -44,6 +44,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		now := d.spent()
 		d.pasts.saw(now.family, now.at)
 		w.saw(last, now)
+		d.calm.saw(now.at, now.at.Sub(w.calm))
 		last = now
 		since, due := w.due(now.at)
 		if due == noLook || !d.watches(ctx) {

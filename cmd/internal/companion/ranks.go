@@ -80,12 +80,16 @@ func (r *ranks) find(ctx context.Context, command int) {
 
 // follow waits for the end of a rank, and reports it if torchrun goes on without it.
 func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
+	before := r.precede(ctx, pid)
 	status, ok := r.fate(ctx, pid)
 	r.mu.Lock()
 	delete(r.known, pid)
 	r.mu.Unlock()
 	ended := time.Now()
 	end := rankEnd{Rank: -1, PID: pid, Status: status}
+	if seen := before(ended); status != 0 {
+		end.Prior = seen
+	}
 	rank, err := strconv.Atoi(global)
 	if err == nil {
 		end.Rank, end.PID = rank, 0

@@ -1,0 +1,216 @@
+package companion
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/internal/finding"
+	"launch/internal/process"
+	"launch/rendezvous"
+)
+
+const (
+	// priorSpan is how long before the end of a rank something counts as its reason.
+	priorSpan = 30 * time.Second
+	// folderBudget is how long a look for a folder may take: it may be of a file server that does not answer.
+	folderBudget = 300 * time.Millisecond
+)
+
+// prior is what this node has seen of a rank before it failed.
+type prior struct {
+	Worker  workerEnd     `json:"worker,omitzero"`
+	Removed string        `json:"removed,omitempty"` // a folder of torchrun that is there no more
+	Still   time.Duration `json:"still,omitempty"`   // for how long nothing had moved on the node, at least
+}
+
+// workerEnd is the end of a worker of the rank's DataLoader by a signal.
+type workerEnd struct {
+	PID    int           `json:"pid"`
+	Status int           `json:"status"`
+	Before time.Duration `json:"before"` // the rank's end
+}
+
+// String continues a sentence about the end of the rank; "": nothing was seen.
+func (p prior) String() string {
+	switch {
+	case p.Worker.PID != 0:
+		return fmt.Sprintf(", %s after a worker process of its DataLoader (pid %d) %s",
+			p.Worker.Before.Round(time.Second), p.Worker.PID, ended(p.Worker.Status))
+	case p.Removed != "":
+		return fmt.Sprintf(", after torchrun's folder %s was removed there (something has cleaned %s)", p.Removed,
+			filepath.Dir(p.Removed))
+	}
+	return ""
+}
+
+// fix says what to do about it on a node; "": nothing was seen.
+func (p prior) fix(node string) string {
+	switch {
+	case p.Worker.Status == 128+int(syscall.SIGKILL):
+		return fmt.Sprintf("dmesg -T | grep -i kill   # on %s: was it out of memory? Fewer workers (num_workers) need less",
+			node)
+	case p.Worker.PID != 0:
+		return meaning(p.Worker.Status)
+	case p.Removed != "":
+		return filesFix(p.Removed, node)
+	}
+	return ""
+}
+
+func filesFix(folder, node string) string {
+	return fmt.Sprintf("ls /etc/tmpfiles.d /etc/cron*   # on %s: what removes files in %s?\n"+
+		"have it leave out the job's, or set TMPDIR to another folder", node, filepath.Dir(folder))
+}
+
+// clean makes what another node has posted fit to print.
+func (p *prior) clean() {
+	n := rendezvous.Note{Name: p.Removed}.Shortened()
+	n.Clean()
+	p.Removed = n.Name
+}
+
+// workers follows the workers of a rank's DataLoader, and remembers the last one that a signal has ended, other than
+// that by which the rank itself ends them.
+type workers struct {
+	mu    sync.Mutex
+	known map[int]bool
+	last  workerEnd
+	at    time.Time
+}
+
+// find begins to follow new workers of a rank.
+func (w *workers) find(ctx context.Context, r *ranks, rank int) {
+	for _, pid := range process.Children(rank) {
+		w.mu.Lock()
+		known := w.known[pid]
+		w.mu.Unlock()
+		if known || comm(pid) != scene.Worker {
+			continue
+		}
+		w.mu.Lock()
+		if w.known == nil {
+			w.known = map[int]bool{}
+		}
+		w.known[pid] = true
+		w.mu.Unlock()
+		r.wg.Go(func() {
+			status, ok := r.fate(ctx, pid)
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			delete(w.known, pid)
+			if ok && status > 128 && rendezvous.Ender(status) == "" {
+				w.last, w.at = workerEnd{PID: pid, Status: status}, time.Now()
+			}
+		})
+	}
+}
+
+// before returns the last such end before a moment, which is the end of the rank.
+func (w *workers) before(ended time.Time) (e workerEnd) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if ago := ended.Sub(w.at); w.last.PID != 0 && ago >= 0 && ago < priorSpan {
+		e, e.Before = w.last, ago
+	}
+	return e
+}
+
+// precede watches what may end a rank, until the returned function is called after its end: that returns what was seen.
+func (r *ranks) precede(ctx context.Context, rank int) func(ended time.Time) prior {
+	ctx, stop := context.WithCancel(ctx)
+	var w workers
+	var f folder
+	done := make(chan none)
+	r.wg.Go(func() {
+		defer close(done)
+		f = folderOf(rank)
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for said := false; ; {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			if w.find(ctx, r, rank); !said && f.gone() {
+				said = true
+				r.watcher.p.say(f.removed(r.watcher.p.spec.Self.Host), "")
+			}
+		}
+	})
+	return func(ended time.Time) (p prior) {
+		p.Worker = w.before(ended)
+		stop()
+		if <-done; f.gone() {
+			p.Removed = f.path
+		}
+		if d := r.watcher.p.doctor; d != nil {
+			p.Still = d.calm.until(ended)
+		}
+		return p
+	}
+}
+
+func comm(pid int) string {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	return strings.TrimSpace(string(text))
+}
+
+// folder is the folder of torchrun's own files of a rank, which torchrun makes in that of temporary files and leaves
+// there as long as it runs.
+type folder struct {
+	path  string    // "": there is none
+	asked chan bool // whether it is gone
+}
+
+// folderOf returns the folder of a rank's torchrun (torch/distributed/elastic/multiprocessing/api.py), if it is there.
+func folderOf(pid int) folder {
+	const begin = "torchelastic_"
+	f := folder{asked: make(chan bool, 1)}
+	path := filepath.Clean(process.Variable(pid, "TORCHELASTIC_ERROR_FILE"))
+	for ; filepath.IsAbs(path) && path != "/"; path = filepath.Dir(path) {
+		if strings.HasPrefix(filepath.Base(path), begin) {
+			f.path = path
+		}
+	}
+	if _, err := os.Stat(f.path); err != nil {
+		f.path = ""
+	}
+	return f
+}
+
+// gone reports whether the folder was removed. A look that lasts too long is the last one.
+func (f *folder) gone() bool {
+	if f.path == "" {
+		return false
+	}
+	path, asked := f.path, f.asked
+	go func() {
+		_, err := os.Lstat(path)
+		asked <- os.IsNotExist(err)
+	}()
+	select {
+	case is := <-asked:
+		return is
+	case <-time.After(folderBudget):
+		f.path = ""
+		return false
+	}
+}
+
+// removed says that files of the job were removed while it runs.
+func (f *folder) removed(node string) finding.Finding {
+	return finding.Warnf("torchrun's folder %s was removed while the job runs: something has cleaned %s (seen at %s)",
+		f.path, filepath.Dir(f.path), time.Now().Format("15:04:05")).Named("node.files").
+		Breaking("workers of a DataLoader have sockets there: a rank that asks for their next tensor fails with "+
+			"\"No such file or directory\"").
+		Do("%s", filesFix(f.path, node))
+}

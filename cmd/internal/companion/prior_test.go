@@ -1,0 +1,169 @@
+package companion
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+	"launch/internal/finding"
+)
+
+// begun starts a process and returns it with the PID of the child that it prints, which has a name.
+func begun(t *testing.T, name string, env ...string) (rank *exec.Cmd, child int) {
+	t.Helper()
+	rank = exec.Command("bash", "-c", "(printf "+name+" > /proc/$BASHPID/comm; echo $BASHPID; exec 1>&-; "+
+		"read < <(sleep 60)) & wait")
+	rank.Env = append(os.Environ(), env...)
+	rank.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := rank.StdoutPipe()
+	if err == nil {
+		err = rank.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Kill(-rank.Process.Pid, syscall.SIGKILL); _ = rank.Wait() })
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if child, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Fatal(err)
+	}
+	return rank, child
+}
+
+// A worker that was killed is why its rank fails; one that the rank ends itself is not, nor is another child.
+func TestTheEndOfAWorkerComesBeforeThatOfItsRank(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		signal syscall.Signal
+		want   int
+	}{
+		{scene.Worker, syscall.SIGKILL, 137}, {scene.Worker, syscall.SIGSEGV, 139}, {scene.Worker, syscall.SIGTERM, 0},
+		{"helper", syscall.SIGKILL, 0},
+	} {
+		rank, child := begun(t, tt.name)
+		r := &ranks{}
+		var w workers
+		w.find(t.Context(), r, rank.Process.Pid)
+		time.Sleep(100 * time.Millisecond) // it is followed
+		_ = syscall.Kill(child, tt.signal)
+		r.wg.Wait()
+		now := time.Now()
+		if e := w.before(now); e.Status != tt.want || tt.want != 0 && e.PID != child {
+			t.Errorf("%s, %s: %+v, want %d of %d", tt.name, tt.signal, e, tt.want, child)
+		}
+		if e := w.before(now.Add(time.Minute)); e.PID != 0 {
+			t.Errorf("a minute later: %+v", e)
+		}
+	}
+}
+
+// Torchrun's folder remains as long as torchrun, so that one that is gone was removed. Of other files nothing is said.
+func TestTheFolderOfTorchrunIsMissed(t *testing.T) {
+	dir := t.TempDir()
+	at := filepath.Join(dir, "torchelastic_ab", "none_1", "attempt_0", "0")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	of := func(file string) folder {
+		rank, _ := begun(t, "rank", "TORCHELASTIC_ERROR_FILE="+file)
+		return folderOf(rank.Process.Pid)
+	}
+	f, none, own := of(filepath.Join(at, "error.json")), of("/dev/null"), of(filepath.Join(dir, "logs", "error.json"))
+	if f.gone() || none.gone() || own.gone() || none.path != "" || own.path != "" {
+		t.Errorf("they are there: %+v, %+v, %+v", f, none, own)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "torchelastic_ab")); err != nil {
+		t.Fatal(err)
+	}
+	if !f.gone() || none.gone() || own.gone() {
+		t.Error("it is gone, and the others are not")
+	}
+}
+
+// A rank says that its files are removed once, and its end says it again.
+func TestARankOfWhichTheFilesAreRemoved(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "torchelastic_ab")
+	if err := os.MkdirAll(filepath.Join(dir, "0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	var said []string
+	p := &companion{spec: &Spec{}, print: func(_ finding.From, f finding.Finding, _ string) {
+		mu.Lock()
+		defer mu.Unlock()
+		said = append(said, f.ID)
+	}}
+	r := &ranks{watcher: &watcher{p: p}}
+	rank, _ := begun(t, "rank", "TORCHELASTIC_ERROR_FILE="+dir+"/0/error.json")
+	before := r.precede(t.Context(), rank.Process.Pid)
+	time.Sleep(watchEvery / 2)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2*watchEvery + watchEvery/2)
+	if seen := before(time.Now()); seen.Removed != dir || len(said) != 1 || said[0] != "node.files" {
+		t.Errorf("%+v, said %v", seen, said)
+	}
+}
+
+func TestTheEndOfARankHasWhatWasSeenBefore(t *testing.T) {
+	for want, seen := range map[string]prior{
+		", 2s after a worker process of its DataLoader (pid 45) ended with 137 (killed)": {
+			Worker: workerEnd{PID: 45, Status: 137, Before: 2 * time.Second}, Still: time.Minute},
+		", after torchrun's folder /tmp/torchelastic_ab was removed there (something has cleaned /tmp)": {
+			Removed: "/tmp/torchelastic_ab"},
+		"": {Still: time.Minute},
+	} {
+		end := rankEnd{Rank: 1, Node: "b", Status: 1, Prior: seen}
+		if got := end.String(); !strings.HasPrefix(got, "rank 1 on b ended with 1 at ") || !strings.HasSuffix(got, want) {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if (end.fix() == "") != (want == "") {
+			t.Errorf("%q: fix %q", want, end.fix())
+		}
+	}
+}
+
+// Where nothing had moved before a rank ended, it may have waited for one that is in its script.
+func TestARankEndsThatMayHaveWaited(t *testing.T) {
+	var c calm
+	at := time.Unix(1000, 0)
+	for i, over := range []int{0, 5, 10, 0} {
+		c.saw(at.Add(time.Duration(5*i)*time.Second), time.Duration(over)*time.Second)
+	}
+	for after, want := range map[int]int{11: 10, 16: 10, 26: 0, -1: 0} {
+		if got := c.until(at.Add(time.Duration(after) * time.Second)); got != time.Duration(want)*time.Second {
+			t.Errorf("after %d s: %s, want %d s", after, got, want)
+		}
+	}
+	end := rankEnd{Rank: 1, Node: "b", Status: 1, Prior: prior{Still: 10 * time.Second}}
+	says := func(ranks ...verdict.Rank) string {
+		f, ok := waitedFor(end, []verdict.Answer{{Ranks: ranks}})
+		if !ok {
+			return ""
+		}
+		return fmt.Sprint(f.What)
+	}
+	saves := verdict.Rank{Rank: 0, Phase: "inside", At: "train.py:9"}
+	if got := says(saves, verdict.Rank{Rank: 2, Phase: "collective", At: "train.py:10"}); !strings.HasSuffix(got,
+		", after nothing had moved on that node for 10s; in no collective now: rank 0 of this node at train.py:9") {
+		t.Error(got)
+	}
+	for name, r := range map[string]verdict.Rank{"it is in a collective": {Rank: 0, Phase: "collective", At: "train.py:9"},
+		"its stack is not known":  {Rank: 0, Phase: "inside"},
+		"its number is not known": {Rank: -1, Phase: "inside", At: "a:1"}} {
+		if got := says(r); got != "" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
