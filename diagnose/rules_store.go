@@ -186,7 +186,7 @@ func (v *view) storeReach() (out []claim) {
 			continue
 		}
 		if !v.spawned() { // a script that starts its ranks itself gives them another address than MASTER_ADDR, as a rule
-			out = append(out, v.refused(addr, nodes))
+			out = append(out, v.refused(addr, nodes)...)
 		}
 	}
 	return append(out, v.foreign()...)
@@ -242,25 +242,29 @@ func (v *view) synSent() (out []claim) {
 }
 
 // refused says that no process listens at the store's address.
-func (v *view) refused(addr string, nodes []*node) claim {
+func (v *view) refused(addr string, nodes []*node) []claim {
 	c := claimed("store.refused", verdict.Certain, fmt.Sprintf("no process listens at %s, the store of the job", addr))
 	first := v.byIndex(0)
 	if a := find(v.agents, func(a *agent) bool { return a.node == first }); a != nil {
-		if works(a.proc.Moved, first.scene.Span) {
-			return claimed("rank.working", verdict.Certain, fmt.Sprintf(
-				"torchrun of %s, which is to open the store at %s, still starts", first.name, addr)).of(nil, first)
+		switch active := works(a.proc.Moved, first.scene.Span); {
+		case active && a.proc.Comm == scene.Elastic:
+			return nil // it has begun long ago, and ends
+		case active:
+			c = claimed("rank.working", verdict.Certain, fmt.Sprintf(
+				"torchrun of %s, which is to open the store at %s, still starts", first.name, addr))
+			return []claim{c.of(nil, first)}
 		}
-		return c.of(nil, first).see("connect "+addr, "refused")
+		return []claim{c.of(nil, first).see("connect "+addr, "refused")}
 	}
 	here := v.storeHost(addr)
 	if v.elastic {
 		if c.Says += "; no torchrun believes that this is its own host"; here == nil {
 			c = v.mayStart(c)
 		}
-		return c.see("connect "+addr, "refused")
+		return []claim{c.see("connect "+addr, "refused")}
 	}
 	if s := v.seat(0); s != nil && here != nil && s.node == here {
-		return v.hostsNone(addr, s)
+		return []claim{v.hostsNone(addr, s)}
 	}
 	host, _, _ := cutPort(addr)
 	seen := "refused on " + finding.Some(names(nodes))
@@ -280,7 +284,7 @@ func (v *view) refused(addr string, nodes []*node) claim {
 		c = v.mayStart(c)
 		c.Nodes = []string{"node 0"}
 	}
-	return c.see("connect "+addr, seen)
+	return []claim{c.see("connect "+addr, seen)}
 }
 
 // hostsNone says that rank 0 runs, and hosts no store at the address of its environment. That the script sends the

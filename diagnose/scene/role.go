@@ -105,6 +105,9 @@ func (t *table) pids() []int {
 	return out
 }
 
+// Elastic is the name that a torchrun gives itself once it has imported torch, before it opens its store.
+const Elastic = "pt_elastic"
+
 // starter returns the role of a process that starts ranks; "": it is none.
 func (p *seen) starter() Role {
 	name := p.program()
@@ -118,7 +121,7 @@ func (p *seen) starter() Role {
 			return ""
 		}
 		return Launch
-	case p.stat.comm == "pt_elastic", p.torchrun():
+	case p.stat.comm == Elastic, p.torchrun():
 		return Agent
 	case slices.Contains(mpi, name), slices.Contains(mpi, p.stat.comm):
 		return MPIRun
