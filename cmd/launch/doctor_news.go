@@ -29,6 +29,10 @@ func say(v *verdict.Verdict, n companion.News) {
 	v.Says = head + ": " + text
 	if n.Waiting.Kind == rendezvous.Lost {
 		v.Do = "look at the store's host: does launch run there, and does its port accept connections from this node?"
+		if b := n.Before; b != nil && b.Attendance != nil && len(b.Attendance.Left)+len(b.Attendance.Unfit) > 0 {
+			v.Says += "; before that: " + ui.Event(*b) + ui.Left(b.Attendance.Left)
+			v.Do = "correct why that node left or is unfit, then start launch there again with the same line"
+		}
 	}
 	if a := n.Waiting.Attendance; a != nil && a.Joined < a.Want {
 		v.Cause, v.Nodes = "node.missing", nil

@@ -20,6 +20,8 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 	unfit := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{
 		Joined: 1, Want: 2, Left: []rendezvous.Member{{Index: -1, Host: "b", Left: "it is unfit: calls to it are dropped"}}}}}
 	lost := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Lost, Text: "connection refused"}}
+	hosted, silent := lost, lost
+	hosted.Before, silent.Before = unfit.Waiting, missing.Waiting
 	for _, tc := range []struct {
 		news             companion.News
 		cause, says, fix string
@@ -31,6 +33,10 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 		{unfit, "node.missing", "; b joined and left: it is unfit: calls to it are dropped", "correct why it left"},
 		{lost, "launch.waits", "has not started its command: the store does not answer: connection refused",
 			"look at the store's host"},
+		{silent, "launch.waits", "the store does not answer: connection refused; retrying", "look at the store's host"},
+		{hosted, "launch.waits", "the store does not answer: connection refused; retrying; before that: 1 of 2 nodes " +
+			"joined; waiting for 1 more (joined: no node); b joined and left: it is unfit: calls to it are dropped",
+			"correct why that node left"},
 		{companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Back}}, "launch.waits",
 			"its command: the store answers again", "launch status"},
 	} {

@@ -53,6 +53,7 @@ type doctor struct {
 
 	world atomic.Pointer[rendezvous.World] // that runs; nil: none has started
 	wait  atomic.Pointer[rendezvous.Event] // the last news of the wait for a world
+	spoke atomic.Pointer[rendezvous.Event] // the last one that is not about the store's silence
 	hung  chan Hang                        // that the job is to end
 }
 
@@ -65,7 +66,9 @@ type answerLine struct {
 // News is what launch waits for before its command starts, by what it knew last.
 type News struct {
 	Waiting *rendezvous.Event `json:",omitempty"`
-	Naming  *Naming           `json:",omitempty"`
+	// Before is what it waited for when the store ceased to answer, where Waiting says that.
+	Before *rendezvous.Event `json:",omitempty"`
+	Naming *Naming           `json:",omitempty"`
 }
 
 // known reports whether there is any.
@@ -199,7 +202,23 @@ func (d *doctor) watches(ctx context.Context) bool {
 
 // serve answers launch doctor of this node.
 func (d *doctor) serve(ctx context.Context, l *net.UnixListener) {
-	answerUser(ctx, l, &d.p.wg, func(c net.Conn) { tell(c, d.all(ctx), News{Waiting: d.wait.Load()}) })
+	answerUser(ctx, l, &d.p.wg, func(c net.Conn) { tell(c, d.all(ctx), d.news()) })
+}
+
+// news returns what launch waits for.
+func (d *doctor) news() News {
+	n := News{Waiting: d.wait.Load()}
+	if n.Waiting != nil && n.Waiting.Kind == rendezvous.Lost {
+		n.Before = d.spoke.Load()
+	}
+	return n
+}
+
+// await takes in what launch waits for.
+func (d *doctor) await(e *rendezvous.Event) {
+	if d.wait.Store(e); e.Kind != rendezvous.Lost && e.Kind != rendezvous.Back {
+		d.spoke.Store(e)
+	}
 }
 
 // answerUser answers launch doctor of this user, or root's, on this node, until ctx ends.

@@ -288,7 +288,7 @@ func (p *companion) event(e rendezvous.Event) {
 	case <-p.handedOff:
 		p.late(e)
 	default:
-		p.doctor.wait.Store(&e)
+		p.doctor.await(&e)
 		p.report(p.ctx, news{Event: &e})
 	}
 }
