@@ -12,15 +12,25 @@ import (
 // configured returns whether a port knows its subnet manager.
 func configured(p fabric.Port) bool { return p.SMLID != 0 && p.SMLID != noLID }
 
-// waits reports whether the cable of an InfiniBand port is up and the port is not (IBTA state 1 or 2; 5 is LinkUp).
+// armed is the IBTA state of a port that a subnet manager has configured and not yet made active.
+const armed = 3
+
+// waits reports whether the cable of an InfiniBand port is up (5 is LinkUp) and the port is not: down, initializing or
+// armed.
 func waits(p fabric.Port) bool {
-	return p.LinkLayer == "InfiniBand" && p.PhysState == 5 && (p.State == 1 || p.State == 2)
+	return p.LinkLayer == "InfiniBand" && p.PhysState == 5 && p.State >= 1 && p.State <= armed
+}
+
+// Armed reports whether the first port of an HCA that waits has been configured already.
+func Armed(h fabric.HCA) bool {
+	i := slices.IndexFunc(h.Ports, waits)
+	return i >= 0 && h.Ports[i].State == armed
 }
 
 // Barred reports whether an InfiniBand virtual function is down for another reason than its cable or a missing subnet
 // manager: it has no GUID, its link policy is "down", or the manager leaves it out.
 func Barred(n fabric.Node, h fabric.HCA, p fabric.Port) bool {
-	return h.VF && waits(p) && (p.State == 1 && configured(p) || NoGUID(n, h, p) || Served(n, h))
+	return h.VF && waits(p) && p.State != armed && (p.State == 1 && configured(p) || NoGUID(n, h, p) || Served(n, h))
 }
 
 // NoGUID reports whether a virtual function has neither a GUID nor a GID, while other devices of this node have a
@@ -59,7 +69,7 @@ func states(n fabric.Node, h fabric.HCA) string {
 
 // State describes a port that is not active.
 func State(n fabric.Node, h fabric.HCA, p fabric.Port) string {
-	names := map[int]string{1: "down", 2: "initializing (no " + Manager(h) + "?)", 3: "armed"}
+	names := map[int]string{1: "down", 2: "initializing (no " + Manager(h) + "?)", armed: "armed"}
 	phys := map[int]string{1: "asleep", 2: "polling for a cable", 3: "disabled", 6: "recovering from link errors"}
 	s := cmp.Or(names[p.State], fmt.Sprintf("in state %d", p.State))
 	w := phys[p.PhysState]
@@ -67,6 +77,8 @@ func State(n fabric.Node, h fabric.HCA, p fabric.Port) string {
 	case p.State == 0:
 		s = "of unknown state and without a local identifier"
 	case !waits(p):
+	case p.State == armed:
+		w = "though its cable is up and a " + Manager(h) + " has configured it"
 	case NoGUID(n, h, p):
 		s, w = "down", "though its cable is up: a virtual function without a GUID"
 	case Barred(n, h, p) && configured(p):

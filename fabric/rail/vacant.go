@@ -151,7 +151,7 @@ func (v *view) dark(d decision, used []candidate) (out []string) {
 	return out
 }
 
-// Unserved returns the number of an InfiniBand port whose cable is up and that no subnet manager has configured, or
+// Unserved returns the number of an InfiniBand port whose cable is up and that no subnet manager has made active, or
 // 0. An HCA with an active port has no such port.
 func Unserved(h fabric.HCA) int {
 	if slices.ContainsFunc(h.Ports, fabric.Port.Active) {

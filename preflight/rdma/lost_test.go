@@ -142,6 +142,13 @@ func TestRailsThatAreLost(t *testing.T) {
 		{"two GPUs wait for a manager, next to such a way out", "rdma.link", of{2, instinct, func(i int) string {
 			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "INIT LinkUp")
 		}, rdmaUplink}, "warn ib0 port 1, ib1 port 1 wait for a subnet manager"},
+		{"one is armed and not active", "rdma.link", of{6, instinct, but(hdr, 2, "ACTIVE LinkUp", "ARMED LinkUp"), uplink},
+			"warn ib2 port 1 waits for the subnet manager: configured (armed), and not active"},
+		{"all are armed", "rdma.link", of{6, instinct, func(i int) string {
+			return strings.ReplaceAll(hdr(i), "ACTIVE LinkUp", "ARMED LinkUp")
+		}, uplink}, "warn ib0 port 1, ib1 port 1, ib2 port 1, ib3 port 1 and 2 more wait for the subnet manager: conf"},
+		{"one is armed and has lost its cable", "rdma.link", of{6, instinct, but(hdr, 2, "ACTIVE LinkUp", "ARMED Polling"),
+			uplink}, "warn ib2 is like the rails of this node and has no link"},
 		{"all are in order, next to such a way out", "rdma.link", of{6, instinct, hdr, rdmaUplink}, "ok 6 x InfiniBand"},
 		{"one spare card far from two GPUs, next to such a way out", "rdma.link", of{2, instinct, func(int) string {
 			return ""

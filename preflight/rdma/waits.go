@@ -44,20 +44,31 @@ func barred(n fabric.Node, h fabric.HCA, nic rail.NIC) (finding.Finding, bool) {
 
 const noLID = 0xffff
 
-// unserved reports ports whose cable is up and that no manager of their fabric has configured, one finding for each
-// kind of manager, and one where the manager serves other ports.
+// unserved reports ports whose cable is up and that are not active, one finding for each kind of manager and each state:
+// no manager is known, it serves other ports only, or it has configured the port and not made it active.
 func unserved(n fabric.Node, idle []fabric.HCA) (out []finding.Finding) {
-	for _, manager := range []struct{ name, start, show string }{
+	const nothing, others, begun = 0, 1, 2
+	stage := func(h fabric.HCA) int {
+		switch {
+		case rail.Armed(h):
+			return begun
+		case rail.Served(n, h):
+			return others
+		}
+		return nothing
+	}
+	for _, manager := range []struct{ name, start, show, again string }{
 		{"subnet manager", "systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager",
-			"sminfo -C %s   # shows whether one runs"},
+			"sminfo -C %s   # shows whether one runs", "kill -HUP $(pidof opensm)   # on its machine: it configures all ports " +
+				"again (a heavy sweep)"},
 		{"fabric manager", "systemctl start opafm   # on one machine of the fabric, or start the switch's fabric manager",
-			"opainfo   # shows the port of %s; opafabricinfo shows whether one runs"},
+			"opainfo   # shows the port of %s; opafabricinfo shows whether one runs", "systemctl restart opafm   # on its machine"},
 	} {
-		for _, served := range []bool{false, true} {
+		for at := nothing; at <= begun; at++ {
 			var ports []string
 			last, f := "", finding.Warnf("")
 			for _, h := range idle {
-				if rail.Manager(h) != manager.name || rail.Served(n, h) != served {
+				if rail.Manager(h) != manager.name || stage(h) != at {
 					continue
 				}
 				last = h.Name
@@ -69,16 +80,22 @@ func unserved(n fabric.Node, idle []fabric.HCA) (out []finding.Finding) {
 			if len(ports) == 0 {
 				continue
 			}
-			wait := finding.Some(ports) + map[bool]string{true: " waits", false: " wait"}[len(ports) == 1] + " for "
-			if served {
-				f.What = wait + "the " + manager.name + " that serves other ports of this node"
-				out = append(out, f.Breaking(oneLess).Do(manager.show+"\nread the manager's log for this port: its GUID, its link "+
-					"and its partition\nif its cable leads to another fabric: start that one's "+manager.name, last))
-				continue
+			f.What = finding.Some(ports) + map[bool]string{true: " waits", false: " wait"}[len(ports) == 1] + " for "
+			const read = "\nread the manager's log for this port: its GUID, its link and its partition"
+			switch at {
+			case nothing:
+				f.What += "a " + manager.name
+				f = f.Breaking("the port carries no traffic; NCCL takes another network").Do(manager.start+"\n"+manager.show, last)
+			case others:
+				f.What += "the " + manager.name + " that serves other ports of this node"
+				f = f.Breaking(oneLess).Do(manager.show+read+"\nif its cable leads to another fabric: start that one's "+
+					manager.name, last)
+			case begun:
+				f.What += "the " + manager.name + ": configured (armed), and not active"
+				f = f.Breaking("the port carries no traffic; the job has fewer rails, or takes another network").
+					Do(manager.show+read+"\n"+manager.again, last)
 			}
-			f.What = wait + "a " + manager.name
-			out = append(out, f.Breaking("the port carries no traffic; NCCL takes another network").
-				Do(manager.start+"\n"+manager.show, last))
+			out = append(out, f)
 		}
 	}
 	return out
