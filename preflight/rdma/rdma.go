@@ -192,6 +192,9 @@ func rdmaPlugin(_ context.Context, in preflight.Input) finding.Finding {
 	case s.Plugin.Version == "":
 		return finding.Skipf("could not tell which plugin NCCL would load")
 	}
+	if f, bad := refusesEFA(s, f.Kind); bad {
+		return f
+	}
 	return finding.Passf("%s", s.Plugin.Version)
 }
 
