@@ -91,6 +91,8 @@ type Interface struct {
 	DevPort int            `json:"dev_port,omitempty"` // port of the function, from 0
 	MAC     string         `json:"mac,omitempty"`      // hardware address of Ethernet, "02:42:0a:4d:00:01"
 	Mode    string         `json:"mode,omitempty"`     // of a bond: 802.3ad, active-backup, balance-xor, …; "" unknown
+	Strict  bool           `json:"strict,omitempty"`   // it takes IPv4 only from where its own way leads (rp_filter 1)
+	Ruled   []netip.Addr   `json:"ruled,omitempty"`    // those of IPv4 from which a rule chooses the routing table
 }
 
 // HCA is one RDMA device.
@@ -125,6 +127,8 @@ type Port struct {
 	GIDs      []GID   `json:"gids,omitempty"`      // the entries that are set, by index
 	GIDSlots  int     `json:"gid_slots,omitempty"` // length of the GID table; 0: it could not be read
 	Netdev    string  `json:"netdev,omitempty"`    // in this network namespace; the bond or VLAN with the address
+
+	QoS QoS `json:"qos,omitzero"` // Ethernet only
 
 	// Elsewhere is the netdev in another network namespace, which a container may see.
 	Elsewhere string `json:"elsewhere,omitempty"`

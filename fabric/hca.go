@@ -69,6 +69,9 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 		if p.Netdev, p.Elsewhere = netdev(d, h, p, ifaces); p.Netdev == "" && here(ifaces, parent) {
 			p.Netdev, p.Elsewhere = parent, ""
 		}
+		if p.LinkLayer == "Ethernet" {
+			p.QoS = readQoS(d.fsys, ofFunction(d, h, p, ifaces))
+		}
 		h.Ports[i] = p
 	}
 	slices.SortFunc(h.Ports, func(a, b Port) int { return cmp.Compare(a.Num, b.Num) })

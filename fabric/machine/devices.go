@@ -201,6 +201,10 @@ func (w *writer) net(b *block, dir, function string) {
 		w.link(b, "sys/"+at+"/master", relative(at, "devices/virtual/net/"+f.Master))
 	}
 	w.link(b, "sys/class/net/"+name, "../../"+at)
+	for _, r := range b.below {
+		w.raw(r, "sys/"+at)
+		w.done(r)
+	}
 	f.Addrs = w.addrs(b)
 	w.m.answers.Links = append(w.m.answers.Links, f)
 }

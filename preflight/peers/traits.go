@@ -43,6 +43,7 @@ type Traits struct {
 	GID       string `json:"gid,omitempty"`      // "RoCE v2, IPv4"
 	Firmware  string `json:"firmware,omitempty"` // of the rails: "MT4129 28.39.1002"
 	Subnets   string `json:"subnets,omitempty"`  // prefixes of the InfiniBand rails
+	QoS       string `json:"qos,omitempty"`      // of the RoCE rails: "trust dscp, DCQCN 3"
 	// GUIDs are those of InfiniBand virtual functions and their ports that have a link.
 	GUIDs   []string `json:"guids,omitempty"`
 	PeerMTU int      `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
@@ -153,7 +154,7 @@ func (t *Traits) gpus(in preflight.Input) {
 }
 
 func (t *Traits) rails(n fabric.Node, f rail.Fabric) {
-	var rates, mtus, gids, firmware, subnets []string
+	var rates, mtus, gids, firmware, subnets, qos []string
 	if f.Kind != rail.TCP {
 		rates = finding.Map(f.Rails, rateOf)
 	}
@@ -166,9 +167,22 @@ func (t *Traits) rails(n fabric.Node, f rail.Fabric) {
 		}
 		gids = append(gids, kindOfGID(p))
 		subnets = append(subnets, subnetOf(p))
+		qos = append(qos, qosOf(p.Facts.QoS))
 	}
 	t.Rails, t.MTU, t.GID = counted(rates, true), counted(mtus, false), counted(gids, false)
-	t.Firmware, t.Subnets = counted(firmware, false), counted(subnets, false)
+	t.Firmware, t.Subnets, t.QoS = counted(firmware, false), counted(subnets, false), counted(qos, false)
+}
+
+// qosOf describes a port's flow and congestion control; "" where a part is not known.
+func qosOf(q fabric.QoS) string {
+	if q.Trust == "" || q.Notify == "" || q.React == "" {
+		return ""
+	}
+	dcqcn := q.Notify
+	if q.React != q.Notify {
+		dcqcn += " to report, " + q.React + " to react"
+	}
+	return "trust " + q.Trust + ", DCQCN " + dcqcn
 }
 
 func rateOf(r rail.Rail) string {

@@ -114,6 +114,11 @@ func fabricRules() []traitRule {
 				"large ones hang (NVIDIA/nccl#1957)",
 			fix: "launch fabric   # there: shows the interfaces of the rails; then for each, with the others' MTU:\n" +
 				"ip link set dev INTERFACE mtu N"},
+		{id: "same.qos", title: "trust and congestion control of the rails", of: func(t Traits) string { return t.QoS },
+			breaks: "under load the network drops what these nodes send, or they do not slow down: transfers time out, and " +
+				"every collective waits for them",
+			fix: "mlnx_qos -i INTERFACE   # there, for each rail: shows trust and PFC; --trust dscp and --pfc LIST set them\n" +
+				"grep . /sys/class/net/INTERFACE/ecn/roce_*p/enable/*   # DCQCN for each priority"},
 		{id: "same.mtu", title: "MTU of the peers' interface", of: func(t Traits) string { return positive(t.PeerMTU) },
 			cpu: true, do: setMTU,
 			breaks: "long messages may vanish between these nodes, where the network drops large packets silently"},

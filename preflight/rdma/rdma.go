@@ -60,13 +60,19 @@ func Checks() []preflight.Check {
 	}, {
 		ID: "rdma.addresses", Title: "no two rails have one address, and each fits the plan of the others",
 		Doc: "Two ports with one IP address, one LID or one GUID take each other's packets. A rail with an address of " +
-			"another rail's network, without a network, or in another InfiniBand subnet does not reach its peers.",
+			"another rail's network, without a network, on another kind of interface, or in another InfiniBand subnet does " +
+			"not reach its peers. Rails in one network need a loose rp_filter, or rules by source.",
 		Unless: noRails, Run: rdmaAddresses,
 	}, {
 		ID: "rdma.mtu", Title: "the rails send packets of one size, as large as their interfaces allow",
 		Doc: "A RoCE port sends packets of the largest size that fits into its interface's MTU, an InfiniBand port of the " +
 			"size that its subnet manager sets. A rail with smaller packets is slower. libibverbs reports the size in use.",
 		Unless: noRails, Run: preflight.One(rdmaMTU),
+	}, {
+		ID: "rdma.qos", Title: "the rails of one kind of card take part in flow and congestion control alike",
+		Doc: "A RoCE port that marks its packets otherwise than the others, without their flow control (PFC) or congestion " +
+			"control (DCQCN), loses packets under load. The files of NVIDIA's own driver show these settings.",
+		Unless: noRails, Run: rdmaQoS,
 	}, {
 		ID: "rdma.firmware", Title: "cards of one kind have one firmware",
 		Doc:    "A card that missed an upgrade behaves differently from the others.",
