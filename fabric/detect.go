@@ -89,6 +89,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	}
 
 	n.readInterfaces(roots)
+	for i := range n.Interfaces {
+		n.Interfaces[i].Strict = isStrict(roots.Proc, n.Interfaces[i].Name)
+	}
 	n.readPCI(ctx, roots.Sys)
 	n.readHCAs(ctx, roots)
 	n.readCards(roots.Sys, roots.Proc)

@@ -155,6 +155,7 @@ func links() ([]Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
+	rules, _ := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) }) // none: not known
 	names := map[int]string{}
 	for _, l := range list {
 		names[l.Attrs().Index] = l.Attrs().Name
@@ -178,11 +179,22 @@ func links() ([]Interface, error) {
 				if addr.Flags&unix.IFA_F_DADFAILED != 0 {
 					f.Taken = append(f.Taken, p.Addr())
 				}
+				if ruled(rules, p.Addr()) {
+					f.Ruled = append(f.Ruled, p.Addr())
+				}
 			}
 		}
 		out = append(out, f)
 	}
 	return out, nil
+}
+
+// ruled reports whether a rule chooses the routing table of what an address sends.
+func ruled(rules []netlink.Rule, a netip.Addr) bool {
+	return slices.ContainsFunc(rules, func(r netlink.Rule) bool {
+		src, ok := prefix(r.Src)
+		return ok && src.Bits() > 0 && src.Contains(a) && r.IifName == "" && r.Mark == 0
+	})
 }
 
 func dump[T any](list func() ([]T, error)) (out []T, err error) {

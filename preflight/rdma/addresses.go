@@ -21,9 +21,10 @@ func rdmaAddresses(_ context.Context, in preflight.Input) []finding.Finding {
 	planned := slices.DeleteFunc(slices.Clone(homes), func(h home) bool { // the way out has an address of another plan
 		return h.Netdev == in.Node.Route.Interface
 	})
-	out := slices.Concat(sameAddress(in.Node, homes), sameLID(ports), sameGUID(in.Node), alone(planned))
+	out := slices.Concat(sameAddress(in.Node, homes), sameLID(ports), sameGUID(in.Node), alone(planned),
+		strictNetwork(in.Node, homes))
 	if dealt(in, ports) {
-		out = append(out, intruder(planned)...)
+		out = append(out, slices.Concat(intruder(planned), oddKind(in, planned))...)
 	}
 	if f, bad := otherSubnet(in, ports); bad {
 		out = append(out, f)
