@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"launch/fabric"
+	"launch/fabric/rail"
 )
 
 // FastNetwork is the library of a Listen that no library has yet: the address of this node in a network
@@ -16,22 +17,17 @@ const FastNetwork = "the fast network"
 // data does not go over TCP. To pin the job to a slow interface would be worse than no setting: NCCL
 // alone may take the fast one (ncclFindInterfaces in src/misc/socket.cc takes the first).
 func (v *view) faster() (fast, slow fabric.Interface, ok bool) {
-	if slow, _, ok = v.home(); !ok || v.Mpirun || !v.dataOverTCP() || slow.Speed == 0 || !cabled(slow) {
+	if slow, _, ok = v.home(); !ok || v.Mpirun || !v.dataOverTCP() {
 		return fast, slow, false
 	}
 	for _, i := range v.Node.Interfaces {
-		usable := cabled(i) && i.Up && i.Running && i.Master == "" && firstAddr(i).IsGlobalUnicast() &&
+		usable := rail.Faster(slow, i) && firstAddr(i).IsGlobalUnicast() &&
 			firstAddr(i).Is4() == v.World.Addr.Is4() && len(decoys(v, []fabric.Interface{i})) == 0
-		if usable && i.Speed >= 2*slow.Speed && i.Speed > fast.Speed {
+		if usable && i.Speed > fast.Speed {
 			fast = i
 		}
 	}
 	return fast, slow, fast.Speed > 0
-}
-
-// cabled reports whether the speed of an interface is that of a cable: the kernel has one for veths, too.
-func cabled(i fabric.Interface) bool {
-	return slices.Contains([]string{"physical", "bond", "vlan", "ipoib"}, i.Kind)
 }
 
 func (v *view) dataOverTCP() bool {
@@ -46,7 +42,7 @@ func (v *view) dataOverTCP() bool {
 func (v *view) equals(fast fabric.Interface) []fabric.Interface {
 	return slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool {
 		like := i.Driver == fast.Driver && (i.Speed == fast.Speed || v.onRail(i) && v.onRail(fast))
-		return i.Name != fast.Name && (!like || !i.Up || !i.Running || i.Master != "" || !cabled(i) ||
+		return i.Name != fast.Name && (!like || !i.Up || !i.Running || i.Master != "" || !rail.Cabled(i) ||
 			!firstAddr(i).IsGlobalUnicast())
 	})
 }
@@ -81,7 +77,7 @@ func (v *view) stray() bool {
 // network card with one.
 func (v *view) routable() (fabric.Interface, bool) {
 	all := slices.DeleteFunc(slices.Clone(v.Node.Interfaces), func(i fabric.Interface) bool {
-		return !cabled(i) || !i.Up || !i.Running || i.Master != "" || !firstAddr(i).IsGlobalUnicast()
+		return !rail.Cabled(i) || !i.Up || !i.Running || i.Master != "" || !firstAddr(i).IsGlobalUnicast()
 	})
 	if i := slices.IndexFunc(all, v.onRail); i >= 0 {
 		return all[i], true

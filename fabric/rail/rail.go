@@ -163,7 +163,7 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 			doubt = "this node's address is on a loopback interface"
 		}
 		if doubt != "" {
-			f.Sure, f.Doubt = false, cmp.Or(f.Doubt, doubt)
+			f.Sure, f.Doubt, f.Why = false, cmp.Or(f.Doubt, doubt), f.Why+"; "+doubt
 		}
 	}
 	f.Down = v.dark(d, rails)

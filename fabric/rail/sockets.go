@@ -1,7 +1,9 @@
 package rail
 
 import (
+	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"launch/fabric"
@@ -41,7 +43,8 @@ func overTCP(i fabric.Interface) candidate {
 }
 
 // plain returns the rail of a job without RDMA: the interface to the peers or out, or the fastest. A faster
-// one in the same network precedes it, as a guess, since Linux sends to a network by one of them only.
+// one in the same network precedes it, as a guess, since Linux sends to a network by one of them only. One in another
+// network makes it a guess, too, and has the role of a possible rail.
 func (v *view) plain(nics []NIC) (rails []candidate, doubt string) {
 	var best fabric.Interface
 	rank := func(i fabric.Interface, role Role) int {
@@ -73,7 +76,33 @@ func (v *view) plain(nics []NIC) (rails []candidate, doubt string) {
 			best, doubt = f, fmt.Sprintf("%s and the faster %s are in one network", best.Name, f.Name)
 		}
 	}
+	for i, nic := range nics { // the nodes take a faster network if all of them reach each other there
+		f, _ := v.node.Interface(nic.Name)
+		if nic.HCA || nic.Role != Management || !Faster(best, f) || v.leadsOut(f) {
+			continue
+		}
+		nics[i].Role, nics[i].Sure = Compute, false
+		nics[i].Why = fmt.Sprintf("%g Gb/s, and %s has %g: the job's data takes it if all nodes reach each other there",
+			float64(f.Speed)/1000, best.Name, float64(best.Speed)/1000)
+		doubt = cmp.Or(doubt, fmt.Sprintf("%s is faster than %s, and whether all nodes reach each other there shows only "+
+			"at the start", f.Name, best.Name))
+	}
 	return []candidate{overTCP(best)}, doubt
+}
+
+// Faster reports whether an interface is a cable at least twice as fast as another one, with an address of the same
+// family that other machines may reach.
+func Faster(slow, f fabric.Interface) bool {
+	four := func(i fabric.Interface) bool {
+		return slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr().Is4() && p.Addr().IsGlobalUnicast() })
+	}
+	return Cabled(f) && f.Up && f.Running && f.Master == "" && reachable(f) && four(f) == four(slow) && slow.Speed > 0 &&
+		Cabled(slow) && f.Speed >= 2*slow.Speed
+}
+
+// Cabled reports whether the speed of an interface is that of a cable: the kernel has one for veths, too.
+func Cabled(i fabric.Interface) bool {
+	return slices.Contains([]string{"physical", "bond", "vlan", "ipoib"}, i.Kind)
 }
 
 // slingshot makes a node's Cassini NICs its rails: they show an Ethernet interface, not RDMA. One without
