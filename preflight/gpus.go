@@ -118,19 +118,22 @@ func (s Visible) String() string { return CUDAVisible + "=" + s.List }
 // Hides reports whether the list leaves no GPU, on purpose.
 func (s Visible) Hides() bool { return s.Set && len(VisibleWords(s.List)) == 0 }
 
-// Count returns how many GPUs a process can see; a lost one does not count.
+// Count returns how many GPUs a process can see. A lost one does not count, and one in MIG mode without an instance.
 func (s Visible) Count() int {
 	if s.Twice != "" {
 		return 0
 	}
 	n := s.Others
 	for _, d := range s.Devices {
-		if d.Err == "" {
+		if d.Err == "" && !Undivided(d) {
 			n++
 		}
 	}
 	return n
 }
+
+// Undivided reports whether a GPU is in MIG mode and has no instance: CUDA does not list it.
+func Undivided(d gpu.GPU) bool { return d.MIG == "on" && len(d.MIGDevices) == 0 }
 
 // VisibleGPUs returns the GPUs that CUDA_VISIBLE_DEVICES leaves.
 func VisibleGPUs(in Input) Visible {

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"launch/fabric/gpu"
@@ -26,11 +27,19 @@ func TestGPUCount(t *testing.T) {
 	lost := checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8")
 	lost.Node.GPUs.Devices = slices.Clone(lost.Node.GPUs.Devices)
 	lost.Node.GPUs.Devices[3].Err = "it fell off the bus"
+	mig := func(instances int, n string) preflight.Input {
+		return checktest.HGX(checktest.ProcessesOf(n), checktest.OfGPU(6, func(g *gpu.GPU) {
+			g.MIG, g.MIGDevices = "on", make([]gpu.MIGDevice, instances)
+		}))
+	}
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input
 		want string
 	}{
+		{"one is in MIG mode without an instance", mig(0, "8"), "fail the command asks for 8 processes, and this node has 7"},
+		{"one is in MIG mode with an instance", mig(1, "8"), "ok 8 processes, 8 GPUs"},
+		{"the others are enough", mig(0, "7"), "ok 7 processes, 7 GPUs"},
 		{"one is there, but lost", lost, "fail the command asks for 8 processes, and this node has 7 visible GPUs"},
 		{"as many", checktest.NProc(checktest.GPUs(checktest.Four(), 8), "8"), "ok 8 processes, 8 GPUs"},
 		{"one fell off the bus", checktest.NProc(checktest.GPUs(checktest.Four(), 7), "8"),
@@ -59,5 +68,19 @@ func TestGPUCount(t *testing.T) {
 		{"a program", program, "skip does not say"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { checktest.Wants(t, checktest.Verdict(t, Checks(), "gpu.count", tt.in), tt.want) })
+	}
+}
+
+// The command that ends the MIG mode names the GPUs that are in it, and no other one.
+func TestTheLineAgainstMIGNamesItsGPUs(t *testing.T) {
+	in := checktest.HGX()
+	for _, i := range []int{2, 5} {
+		in.Node.GPUs.Devices[i].MIG = "on"
+	}
+	const want = "sudo nvidia-smi -i 2,5 -mig 0   # while no process uses them\nor "
+	for _, id := range []string{"gpu.mode", "gpu.count"} {
+		if f := checktest.Verdict(t, Checks(), id, in); !strings.HasPrefix(f.Fix, want) {
+			t.Errorf("%s: %q", id, f.Fix)
+		}
 	}
 }

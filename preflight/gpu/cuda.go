@@ -38,7 +38,8 @@ func gpuDriver(_ context.Context, in preflight.Input) finding.Finding {
 				"in a container: remove libnvidia-ml.so.1 and libcuda.so.1 from the image")
 	}
 	f := finding.Warnf("this node has an NVIDIA driver, but it could not be asked").See("NVML", "%s", facts.Err).
-		Breaking("a process that uses CUDA may hang or stop").Do("nvidia-smi")
+		Breaking("a process that uses CUDA may hang or stop").
+		Do("nvidia-smi; dmesg | grep NVRM   # shows why; where library and module differ in their version, reboot this node")
 	for _, x := range facts.XIDs {
 		f = f.See("kernel log", "%s", xidLine(x))
 	}

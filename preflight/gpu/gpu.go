@@ -144,14 +144,24 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 	if len(facts.Devices) == 1 {
 		f = finding.Warnf("the command asks for %d processes, and this node has one GPU", n)
 	}
+	var divided []string // without an instance
 	for _, d := range facts.Devices {
-		f = f.See("NVML", "GPU %d %s %s", d.Index, cmp.Or(d.Err, d.Name), d.PCI)
+		state := cmp.Or(d.Err, d.Name)
+		if preflight.Undivided(d) {
+			state = "in MIG mode without an instance"
+			divided = append(divided, number(d))
+		}
+		f = f.See("NVML", "GPU %d %s %s", d.Index, state, d.PCI)
 	}
 	if s.Set {
 		f = f.See("environment", "%s", s)
 	}
+	whole := ""
+	if len(divided) > 0 {
+		whole = wholeAgain(divided) + "\nor "
+	}
 	return f.Breaking("the process without a GPU dies, and the other nodes wait for it").
-		Do("%s %d\nor if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …", want.From.Name, have)
+		Do(whole+"%s %d\nor if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …", want.From.Name, have)
 }
 
 // noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless the line asks

@@ -63,7 +63,7 @@ func unusable(u preflight.UsedGPUs, d gpu.GPU) (finding.Finding, bool) {
 		f = finding.FailOr(u.Certain, "%s needs a reset", called(d)).Do("%s", reset)
 	case d.Err != "":
 		f = finding.Warnf("%s does not answer properly", called(d)).
-			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid", number(d))
+			Do("nvidia-smi -q -i %s; dmesg | grep -e NVRM -e Xid   # shows why\nif it remains so: %s", number(d), reboot)
 	case d.Recovery == "":
 		return f, false
 	default:

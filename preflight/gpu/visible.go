@@ -222,7 +222,7 @@ func taken(in preflight.Input, d gpu.GPU, foreign []gpu.Process) bool {
 func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
 	u, _ := preflight.GPUsOf(in)
 	var out []finding.Finding
-	var sliced []string
+	var sliced, numbers []string
 	for _, d := range u.Devices {
 		if d.ComputeMode == "prohibited" {
 			out = append(out, finding.FailOr(u.Certain, "%s is in compute mode prohibited", called(d)).
@@ -230,16 +230,21 @@ func gpuMode(_ context.Context, in preflight.Input) []finding.Finding {
 				Breaking("CUDA refuses every process on it").Do("sudo nvidia-smi -i %s -c DEFAULT", number(d)))
 		}
 		if d.MIG == "on" {
-			sliced = append(sliced, called(d))
+			sliced, numbers = append(sliced, called(d)), append(numbers, number(d))
 		}
 	}
 	if len(sliced) > 0 && len(u.Devices) > 1 {
 		out = append(out, finding.Warnf("%s of %s in MIG mode: %s", finding.Count(len(sliced), "GPU"),
 			finding.Count(len(u.Devices), "GPU"), finding.Some(sliced)).
 			Breaking("a process sees one slice only, slices have neither NVLink nor P2P, and NCCL refuses two ranks on one GPU").
-			Do("sudo nvidia-smi -mig 0   # all GPUs idle\nor one slice for each process: %s", preflight.CUDAVisible))
+			Do("%s\nor one slice for each process: %s", wholeAgain(numbers), preflight.CUDAVisible))
 	}
 	return orPass(out, u)
+}
+
+// wholeAgain returns the command that ends the MIG mode of some GPUs.
+func wholeAgain(numbers []string) string {
+	return "sudo nvidia-smi -i " + strings.Join(numbers, ",") + " -mig 0   # while no process uses them"
 }
 
 // gpuThrottle ignores an idle GPU, one at its power limit and one with fixed clocks: these are slow on purpose.
