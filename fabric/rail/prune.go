@@ -86,6 +86,9 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 			continue
 		}
 		why := "its interface has no address for RoCE v2, and others have one"
+		if f, ok := v.node.Interface(c.port.Netdev); ok && reachable(f) {
+			why = f.Name + " has an address, and the GID table has no entry of RoCE v2 for it"
+		}
 		if i := slices.IndexFunc(all, func(pf candidate) bool {
 			return reaches(pf) && v.functionOf(c.hca, pf.hca)
 		}); i >= 0 {

@@ -101,7 +101,9 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 // notListed is for cards whose interfaces all have an address that a router forwards, and no RoCE v2 entry for it.
 func notListed(in preflight.Input, f rail.Fabric, bare []string) (finding.Finding, bool) {
 	out, what := finding.Warnf(""), ""
-	fix := "ip link set INTERFACE down; ip link set INTERFACE up   # makes the entries again; else load the driver again"
+	var renew []string // lines
+	const revived = "   # makes the entries again; else load the driver again"
+	fix := ""
 	for _, h := range in.Node.HCAs {
 		if !slices.Contains(bare, h.Name) || len(h.Ports) == 0 {
 			continue
@@ -117,8 +119,12 @@ func notListed(in preflight.Input, f rail.Fabric, bare []string) (finding.Findin
 			why = "its GID table has entries for RoCE v1 only"
 			fix = "set the card to RoCE v2, by its driver or the vendor's tool   # show_gids lists the entries"
 		}
+		renew = append(renew, fmt.Sprintf("ip link set %s down; ip link set %[1]s up", i.Name))
 		what = why
 		out = out.See("/sys/class/infiniband/"+h.Name, "%s; interface %s has %v", why, i.Name, i.Addrs[at])
+	}
+	if fix == "" {
+		fix = strings.Join(renew, "; ") + revived
 	}
 	out.What = fmt.Sprintf("%s no rail, next to %s, although the interface has an address: %s: %s",
 		are(len(bare), "card"), finding.Count(len(f.Rails), "rail"), finding.Some(bare), what)

@@ -61,6 +61,10 @@ func TestAddressesThatTheGIDTableLacks(t *testing.T) {
 				"    port 1 ACTIVE LinkUp 400 Ethernet\n      gid 0 %[2]s g%[1]d\n"+
 				"  net g%[1]d speed=400000 addr=10.75.%[1]d.9/24\n", i, gid)
 		}, uplink}.input(t, "route eno1 192.168.9.7\n")
-		checktest.Wants(t, checktest.Verdict(t, Checks(), "rdma.gid", in), want)
+		f := checktest.Verdict(t, Checks(), "rdma.gid", in)
+		checktest.Wants(t, f, want)
+		if strings.HasSuffix(want, "of its interface") && !strings.HasPrefix(f.Fix, "ip link set g2 down; ip link set g2 u") {
+			t.Errorf("fix %q", f.Fix)
+		}
 	}
 }

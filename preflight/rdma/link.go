@@ -74,7 +74,7 @@ func cardless(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 
 // linkless finds an HCA that would be a rail if it answered, had a link, or were a full member of a partition.
 func linkless(in preflight.Input, h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bool) {
-	if f, bad := outside(h, nic, len(ports)); bad {
+	if f, bad := outside(h, nic, ports); bad {
 		return f, true
 	}
 	if f, bad := halfOff(h, nic, ports); bad {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"launch/fabric"
 	"launch/fabric/rail"
@@ -53,23 +54,48 @@ func wrongMode(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, 
 }
 
 // outside finds an InfiniBand port in a rail's place that is no full member of a partition, or of another one.
-func outside(h fabric.HCA, nic rail.NIC, rails int) (finding.Finding, bool) {
-	f := finding.Warnf("%s is no full member of a partition, unlike the %s of this node", h.Name,
-		finding.Count(rails, "rail"))
-	why, line := "limited members cannot reach each other", "%s=full   # in the partition's line of opensm's "+
-		"partitions.conf, or in UFM\nif it is limited on purpose: --skip rdma.link"
+func outside(h fabric.HCA, nic rail.NIC, rails []rail.Port) (finding.Finding, bool) {
+	count := finding.Count(len(rails), "rail")
+	f := finding.Warnf("%s is no full member of a partition, unlike the %s of this node", h.Name, count)
+	why, purpose := "limited members cannot reach each other", "limited"
 	if slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return len(rail.Partitions(p)) > 0 }) {
-		f.What = fmt.Sprintf("%s is not in the partition of the %s of this node: %s", h.Name, finding.Count(rails, "rail"),
-			nic.Why)
-		why, line = "members of different partitions cannot reach each other", "%s=full   # in the line of the rails' "+
-			"partition in opensm's partitions.conf, or in UFM\nif it is there on purpose: --skip rdma.link"
+		f.What = fmt.Sprintf("%s is not in the partition of the %s of this node: %s", h.Name, count, nic.Why)
+		why, purpose = "members of different partitions cannot reach each other", "there"
 	}
 	for _, p := range h.Ports {
 		f = f.See("/sys/class/infiniband/"+h.Name+"/ports/"+strconv.Itoa(p.Num)+"/pkeys", "%s",
 			finding.Join(p.PKeys, func(k fabric.PKey) string { return fmt.Sprintf("%d: %s", k.Index, k.Key) }))
 	}
 	return f.Breaking("%s, so the job leaves it out: this node has one rail less", why).
-		Do(line, cmp.Or(h.GUID, "GUID")), nic.Limited
+		Do("%s=full   # add it to the line of %s in opensm's partitions.conf, or in UFM\nif it is %s on purpose: --skip "+
+			"rdma.link", portGUID(h), partitionOf(rails), purpose), nic.Limited
+}
+
+// portGUID returns the GUID of an HCA's first port as opensm takes it: the lower half of its GID, else the HCA's own.
+func portGUID(h fabric.HCA) string {
+	for _, p := range h.Ports {
+		for _, g := range p.GIDs {
+			if b := g.Addr.As16(); g.Index == 0 {
+				return fmt.Sprintf("%#x", b[8:])
+			}
+		}
+	}
+	if h.GUID == "" {
+		return "0xGUID"
+	}
+	return "0x" + strings.ReplaceAll(h.GUID, ":", "")
+}
+
+// partitionOf names the partition of which all rails are full members.
+func partitionOf(rails []rail.Port) string {
+	if len(rails) > 0 {
+		for _, key := range rail.Partitions(rails[0].Facts) {
+			if !slices.ContainsFunc(rails, func(p rail.Port) bool { return !slices.Contains(rail.Partitions(p.Facts), key) }) {
+				return fmt.Sprintf("their partition (%#x)", key|0x8000)
+			}
+		}
+	}
+	return "their partition"
 }
 
 // halfOff finds the half of a cable that is down, while the other half is a rail.

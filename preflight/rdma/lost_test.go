@@ -246,3 +246,30 @@ pci0004:00
 	in.Node.HCAs[0].Ports[0].State = 4
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "rdma.link", in), "ok 1 x Ethernet")
 }
+
+// The line for a subnet manager has its own form, with the GUID of the port and the partition of the others.
+func TestTheLineForAPartition(t *testing.T) {
+	for _, tt := range []struct{ all, one, gid, want string }{
+		{"0x8021", "0x7fff", "fe80::8c0:eb03:0:93",
+			"0x08c0eb0300000093=full   # add it to the line of their partition (0x8021) in opensm's partitions.conf"},
+		{"0xffff,0x8021", "0x7fff,0x8013", "fe80::8c0:eb03:0:93", "0x08c0eb0300000093=full   # add it to the line of their " +
+			"partition (0xffff)"},
+		{"0x8021", "0x0021", "", "0x08c0eb0300000003=full   # add it to the line of their partition (0x8021)"},
+	} {
+		in := of{4, instinct, func(i int) string {
+			keys, gid := tt.all, fmt.Sprintf("fe80::8c0:eb03:0:%x", 0x90+i)
+			if i == 3 {
+				keys, gid = tt.one, tt.gid
+			}
+			text := fmt.Sprintf("@.0 15b3:101b 0207 mlx5_core\n  hca ib%[1]d type=MT4123 guid=08c0:eb03:0000:%04[1]x\n"+
+				"    port 1 ACTIVE LinkUp 200 InfiniBand lid=0x%[2]x sm=0x3 pkeys=%[3]s\n", i, 0x40+i, keys)
+			if gid != "" {
+				text += "      gid 0 " + gid + " v1\n"
+			}
+			return text
+		}, uplink}.input(t, "route eno1 192.168.9.7\n")
+		if f := checktest.Verdict(t, Checks(), "rdma.link", in); !strings.HasPrefix(f.Fix, tt.want) {
+			t.Errorf("%q, want %q", f.Fix, tt.want)
+		}
+	}
+}
