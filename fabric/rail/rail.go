@@ -159,11 +159,13 @@ func Of(n fabric.Node, addr netip.Addr) Fabric {
 	rails := d.rails
 	if len(rails) == 0 && d.kind != Unknown {
 		doubt := ""
-		if rails, doubt = v.plain(f.NICs); doubt == "" && v.byRoute() {
+		if rails, doubt = v.plain(f.NICs); doubt != "" {
+			f.Why += "; " + doubt
+		} else if v.byRoute() {
 			doubt = "this node's address is on a loopback interface"
 		}
 		if doubt != "" {
-			f.Sure, f.Doubt, f.Why = false, cmp.Or(f.Doubt, doubt), f.Why+"; "+doubt
+			f.Sure, f.Doubt = false, cmp.Or(f.Doubt, doubt)
 		}
 	}
 	f.Down = v.dark(d, rails)

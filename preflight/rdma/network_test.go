@@ -102,10 +102,10 @@ func TestOneRailOnAnotherKindOfInterface(t *testing.T) {
 		want           string
 	}{
 		{"none is tagged", 4, 0, 0, "ok 4 rails"},
-		{"one is tagged", 4, 2, 3, "warn the address of bnxt_re2 is on a VLAN (be2.40), and those of the other 3 rails on a " +
-			"plain port each"},
-		{"one is not tagged", 4, 1, 4, "warn the address of bnxt_re0 is on a plain port (be0), and those of the other 3 rails " +
-			"on a VLAN each"},
+		{"one is tagged", 4, 2, 3,
+			"warn the address of bnxt_re2 is on a VLAN (be2.40), and those of the other 3 rails on a plain port each"},
+		{"one is not tagged", 4, 1, 4,
+			"warn the address of bnxt_re0 is on a plain port (be0), and those of the other 3 rails on a VLAN each"},
 		{"all are tagged", 4, 0, 4, "ok 4 rails"},
 		{"two are tagged", 4, 0, 2, "ok 4 rails"},
 		{"one of two is tagged", 2, 0, 1, "ok 2 rails"},

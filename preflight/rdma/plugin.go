@@ -31,14 +31,13 @@ func refusesEFA(s software.Facts, kind rail.Kind) (finding.Finding, bool) {
 	if len(least) == 0 || slices.Compare(has, least) >= 0 {
 		return finding.Finding{}, false
 	}
-	return finding.Warnf("the plugin %s refuses EFA with libfabric %s: it needs %s or later", s.Plugin.Version, number(has),
-			number(least)).
-			See(s.Plugin.Path, "%s", s.Plugin.Version).See(s.Libfabric.Path, "libfabric %s", number(has)).
-			Breaking("NCCL takes TCP, at a fraction of the rate, and reports it only with NCCL_DEBUG=WARN (\"EFA provider requires "+
-				"at least libfabric version %s.0\")", number(least)).
-			Do("export LD_LIBRARY_PATH=/opt/amazon/efa/lib:/opt/amazon/efa/lib64:$LD_LIBRARY_PATH   # the libfabric of the EFA "+
-				"installer\nif that is too old, too: install a newer EFA installer; ldd %s shows which file it finds", s.Plugin.Path),
-		true
+	f := finding.Warnf("the plugin %s refuses EFA with libfabric %s: it needs %s or later", s.Plugin.Version,
+		number(has), number(least))
+	return f.See(s.Plugin.Path, "%s", s.Plugin.Version).See(s.Libfabric.Path, "libfabric %s", number(has)).
+		Breaking("NCCL takes TCP, at a fraction of the rate, and reports it only with NCCL_DEBUG=WARN (\"EFA provider "+
+			"requires at least libfabric version %s.0\")", number(least)).
+		Do("export LD_LIBRARY_PATH=/opt/amazon/efa/lib:/opt/amazon/efa/lib64:$LD_LIBRARY_PATH   # of the EFA installer\n"+
+			"if that is too old, too: use a newer EFA installer; ldd %s shows which file it finds", s.Plugin.Path), true
 }
 
 // release returns the release of a libfabric by the name of its file, which libtool numbers: 1.17 is libfabric.so.1.20

@@ -12,10 +12,12 @@ import (
 func lossless(i int) string {
 	text := fmt.Sprintf("@.0 15b3:101d 0200 mlx5_core\n  hca mlx5_%[1]d type=MT4125 board=MT_0000000359\n"+
 		"    port 1 ACTIVE LinkUp 100 Ethernet\n      gid 3 ::ffff:10.66.%[1]d.9 v2 p%[1]d\n"+
-		"  net p%[1]d speed=100000 addr=10.66.%[1]d.9/24\n    file qos/trust dscp\n    file qos/pfc 0,0,0,0,1,0,0,0\n", i)
+		"  net p%[1]d speed=100000 addr=10.66.%[1]d.9/24\n"+
+		"    file qos/trust dscp\n    file qos/pfc 0,0,0,0,1,0,0,0\n", i)
 	for priority := range 8 {
 		on := map[bool]int{true: 1}[priority == 4]
-		text += fmt.Sprintf("    file ecn/roce_np/enable/%[1]d %[2]d\n    file ecn/roce_rp/enable/%[1]d %[2]d\n", priority, on)
+		text += fmt.Sprintf("    file ecn/roce_np/enable/%[1]d %[2]d\n    file ecn/roce_rp/enable/%[1]d %[2]d\n",
+			priority, on)
 	}
 	return text
 }

@@ -19,7 +19,10 @@ import (
 )
 
 // Checks returns the checks of this package, in the order of the report.
-func Checks() []preflight.Check {
+func Checks() []preflight.Check { return slices.Concat(portChecks(), likenessChecks()) }
+
+// portChecks look at each port.
+func portChecks() []preflight.Check {
 	return []preflight.Check{{
 		ID: "rdma.link", Title: "the link of every rail of the training fabric is up",
 		Doc: "GPUs whose rail is down share another one. Where a node has fewer rails than the others, NCCL is slower, " +
@@ -57,7 +60,12 @@ func Checks() []preflight.Check {
 		Doc: "A RoCE connection needs a GID, which comes from an IP address of the port's interface. Without one the " +
 			"first transfer fails (error 12).",
 		Unless: noRDMA, Run: preflight.One(rdmaGID),
-	}, {
+	}}
+}
+
+// likenessChecks compare the ports with each other, and look at what NCCL needs for them.
+func likenessChecks() []preflight.Check {
+	return []preflight.Check{{
 		ID: "rdma.addresses", Title: "no two rails have one address, and each fits the plan of the others",
 		Doc: "Two ports with one IP address, one LID or one GUID take each other's packets. A rail with an address of " +
 			"another rail's network, without a network, on another kind of interface, or in another InfiniBand subnet does " +

@@ -44,8 +44,22 @@ func barred(n fabric.Node, h fabric.HCA, nic rail.NIC) (finding.Finding, bool) {
 
 const noLID = 0xffff
 
-// unserved reports ports whose cable is up and that are not active, one finding for each kind of manager and each state:
-// no manager is known, it serves other ports only, or it has configured the port and not made it active.
+// manager is a program that configures the ports of a fabric, and the commands around it.
+type manager struct{ name, start, show, again string }
+
+func managers() []manager {
+	return []manager{
+		{"subnet manager", "systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager",
+			"sminfo -C %s   # shows whether one runs",
+			"kill -HUP $(pidof opensm)   # on its machine: it configures all ports again (a heavy sweep)"},
+		{"fabric manager", "systemctl start opafm   # on one machine of the fabric, or start the switch's fabric manager",
+			"opainfo   # shows the port of %s; opafabricinfo shows whether one runs",
+			"systemctl restart opafm   # on its machine"},
+	}
+}
+
+// unserved reports ports whose cable is up and that are not active, one finding for each kind of manager and each
+// state: no manager is known, it serves other ports only, or it has configured the port and not made it active.
 func unserved(n fabric.Node, idle []fabric.HCA) (out []finding.Finding) {
 	const nothing, others, begun = 0, 1, 2
 	stage := func(h fabric.HCA) int {
@@ -57,13 +71,7 @@ func unserved(n fabric.Node, idle []fabric.HCA) (out []finding.Finding) {
 		}
 		return nothing
 	}
-	for _, manager := range []struct{ name, start, show, again string }{
-		{"subnet manager", "systemctl start opensm   # on one machine of the fabric, or start the switch's subnet manager",
-			"sminfo -C %s   # shows whether one runs", "kill -HUP $(pidof opensm)   # on its machine: it configures all ports " +
-				"again (a heavy sweep)"},
-		{"fabric manager", "systemctl start opafm   # on one machine of the fabric, or start the switch's fabric manager",
-			"opainfo   # shows the port of %s; opafabricinfo shows whether one runs", "systemctl restart opafm   # on its machine"},
-	} {
+	for _, manager := range managers() {
 		for at := nothing; at <= begun; at++ {
 			var ports []string
 			last, f := "", finding.Warnf("")
