@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -153,7 +154,7 @@ const (
 )
 
 // net writes: net NAME [up|down|nocarrier] [kind=] [mtu=] [speed=] [addr=A,B]
-// [master=] [port=] [type=]. For lo, which every machine has: net lo addr=A,B, its further addresses.
+// [master=] [port=] [type=], and below it files that are in its directory, or in place of these. For lo, which every machine has: net lo addr=A,B, its further addresses.
 func (w *writer) net(b *block, dir, function string) {
 	name, state := b.word(1), b.word(2)
 	at := path.Join(dir, "net", name)
@@ -189,7 +190,9 @@ func (w *writer) net(b *block, dir, function string) {
 		"operstate": oper, "mtu": mtu, "dev_port": b.take("port", "0"), "speed": b.take("speed", "-1"),
 		"uevent": uevent(name, kind),
 	} {
-		w.file(b, "sys/"+at+"/"+file, text)
+		if !slices.ContainsFunc(b.below, func(r *block) bool { return r.word(1) == file }) {
+			w.file(b, "sys/"+at+"/"+file, text)
+		}
 	}
 	if function != "" {
 		w.link(b, "sys/"+at+"/device", "../../../"+function)
