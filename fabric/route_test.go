@@ -1,8 +1,11 @@
 package fabric
 
 import (
+	"net"
 	"net/netip"
 	"testing"
+
+	"github.com/vishvananda/netlink"
 )
 
 func TestRouteToAnOwnAddressNamesItsInterface(t *testing.T) {
@@ -78,5 +81,35 @@ func TestTheFactsHaveTheRouteToAnAddress(t *testing.T) {
 	}
 	if r, err := (Node{}).RouteTo(farAway); err == nil {
 		t.Errorf("without facts: %+v", r)
+	}
+}
+
+// A rule by source chooses the table of an address; one that takes all sources, or marked packets alone, does not.
+func TestRulesBySource(t *testing.T) {
+	rule := func(src string, edit func(*netlink.Rule)) netlink.Rule {
+		r := netlink.NewRule()
+		if _, n, err := net.ParseCIDR(src); err == nil {
+			r.Src = n
+		}
+		if edit != nil {
+			edit(r)
+		}
+		return *r
+	}
+	for name, tt := range map[string]struct {
+		rule netlink.Rule
+		want bool
+	}{
+		"its address":       {rule("10.9.0.2/32", nil), true},
+		"its network":       {rule("10.9.0.0/24", nil), true},
+		"another address":   {rule("10.9.0.3/32", nil), false},
+		"all":               {rule("", nil), false},
+		"every source":      {rule("0.0.0.0/0", nil), false},
+		"marked packets":    {rule("10.9.0.2/32", func(r *netlink.Rule) { r.Mark = 1 }), false},
+		"what is forwarded": {rule("10.9.0.2/32", func(r *netlink.Rule) { r.IifName = "e0" }), false},
+	} {
+		if got := ruled([]netlink.Rule{tt.rule}, netip.MustParseAddr("10.9.0.2")); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }

@@ -154,7 +154,8 @@ const (
 )
 
 // net writes: net NAME [up|down|nocarrier] [kind=] [mtu=] [speed=] [addr=A,B]
-// [master=] [port=] [type=], and below it files that are in its directory, or in place of these. For lo, which every machine has: net lo addr=A,B, its further addresses.
+// [master=] [port=] [type=]. Files below it are in its directory, or in place of those that it writes. For lo, which
+// every machine has: net lo addr=A,B, its further addresses.
 func (w *writer) net(b *block, dir, function string) {
 	name, state := b.word(1), b.word(2)
 	at := path.Join(dir, "net", name)
