@@ -16,6 +16,38 @@ func otherProcess(a, b string) bool {
 	return m != nil && n != nil && m[1] != n[1]
 }
 
+// killed joins the line of the kernel that killed a process for its memory and the reports of its end, by the number of
+// the process. It returns that line, with the rank and node of the reports, and marks these; else the root itself.
+func killed(root *event, roots []*event, used map[*event]bool) *event {
+	var kill *event
+	pid := ""
+	for _, e := range append([]*event{root}, roots...) {
+		n, m := killedForm.FindStringSubmatch(e.text), pidForm.FindStringSubmatch(root.text)
+		its := root.cause.id == exitKilled.id && m != nil && n != nil && n[1] == m[1]
+		if e.cause.id == "log.host-oom" && n != nil && (e == root || its) {
+			kill, pid = e, n[1]
+			break
+		}
+	}
+	if kill == nil {
+		return root
+	}
+	for _, e := range roots {
+		if m := pidForm.FindStringSubmatch(e.text); e.cause.id == exitKilled.id && m != nil && m[1] == pid {
+			used[e] = true
+			kill.rank, kill.local = max(kill.rank, e.rank), max(kill.local, e.local)
+			kill.node = cmp.Or(kill.node, e.node)
+		}
+	}
+	if kill.rank >= 0 {
+		kill.set("of", rankList([]int{kill.rank}))
+	}
+	return kill
+}
+
+// killedForm is how the kernel names a process that it kills.
+var killedForm = regexp.MustCompile(`Kill(?:ed)? process (\d+)\b`)
+
 // adopt gives a failure the rank that torchrun reports for the same log, or else the local rank.
 func (f *follower) adopt(e *event) {
 	all := f.sorted()
@@ -60,6 +92,17 @@ func (f *follower) ofTasks() {
 			e.rank = -1
 		}
 	}
+}
+
+// size returns the number of ranks, as NCCL reports it; 0: it does not, or for several groups of them.
+func (f *follower) size() int {
+	if len(f.facts["nranks"]) != 1 {
+		return 0
+	}
+	for n := range f.facts["nranks"] {
+		return number(n)
+	}
+	return 0
 }
 
 // onlyHost returns the host on which all ranks of a command run, by the lines of NCCL after it in the same log; "":

@@ -16,7 +16,7 @@ type box struct {
 // boxWords are in the lines of boxForms.
 var boxWords = []string{" RUNNING AT ", ": Fatal error in ", "] Fatal error in ", "*** reported by process " +
 	"[", "Nodename: ", ", ip=", "retryLimit=", "ssh not successful for host ", ", RankID:", "Node Id: ",
-	"NVRM: The NVIDIA GPU ", "bootstrap.cc:", "socket.cc:", "init.cc:", "group.cc:"}
+	"NVRM: The NVIDIA GPU ", " started on host ", "bootstrap.cc:", "socket.cc:", "init.cc:", "group.cc:"}
 
 // boxForms are reports of Hydra, of which only Intel's has the rank; the heads of MPICH's error stacks; of the state
 // of Neuron's runtime; and of the tracebacks that Ray passes on from another process, which are long.
@@ -34,6 +34,7 @@ var boxForms = []struct {
 	{re(`willRetry=.*\brank=(?P<rank>\d+), size=\d+`), 8, false}, // of Gloo
 	{re(`^ssh not successful for host (?P<node>[\w.-]+)`), 8, false},
 	{re(`\(PID:\d+, Device:\d+, RankID:(?P<rank>\d+)\)`), 8, false}, // of torch_npu
+	{re(`(?i)\bworker \d+ started on host (?P<node>[\w.-]+)`), 40, true},
 	{re(`node has died\. Node Id: (?P<node>[\da-f]{32,})\b`), 4, false},
 	{re(`^(?:\[\d+\] )?(?P<node>[A-Za-z][\w.-]*):\d+:\d+ (?:\[\d+\] )?NCCL INFO \S+:\d+ -> [1-9]`), 3, true},
 	{re(`NVRM: The NVIDIA GPU (?P<devs>[\da-fA-F:.]+)`), 4, false},
@@ -92,7 +93,7 @@ func (b *box) names(e *event, line int64) {
 	if line > b.last {
 		return
 	}
-	if e.rank < 0 {
+	if e.rank < 0 || b.rank >= 0 && e.vals["rank"] == "" { // a message's rank counts before a label's
 		e.rank = b.rank
 	}
 	if e.node == "" {

@@ -94,6 +94,7 @@ const (
 	wordInit      = " Init "
 	wordWatchdog  = "Watchdog caught collective operation timeout"
 	wordEnqueued  = "last enqueued"
+	wordLastWork  = "Last enqueued" // by the heartbeat monitor
 	wordHost      = "Local host:"
 
 	// What other words mean to it.
@@ -103,6 +104,7 @@ const (
 	markChain    = "chain"
 	markSSH      = "ssh"
 	markReport   = "report"
+	markPlaced   = "placed"
 )
 
 // stepWords are signs of a job that computes or has ended well.
@@ -121,7 +123,8 @@ var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
 	"Init COMPLETE", "Registered to: ", "Using network ", "Rendezvous complete", "has connected to", "connected to",
 	"init_process_group returned",
 	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp",
-	"slurmd started on ", "Starting with JobEnvironment", "esuming from", "esumed from")
+	"slurmd started on ", "slurmd version ", "status is now: NodeReady",
+	"Starting with JobEnvironment", "esuming from", "esumed from")
 
 // latestFact is the name of the value that the log has shown last of the fact that a cause needs.
 const latestFact = "latest"

@@ -33,7 +33,7 @@ func newWorks() works { return works{of: map[int]work{}} }
 var (
 	workForm = regexp.MustCompile(`\[(?:PG ([^\]]*?) )?Rank (\d+)\].*` +
 		`WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
-	lastForm = regexp.MustCompile(`Rank (\d+)\].*last enqueued (?:NCCL )?work: (\d+)`)
+	lastForm = regexp.MustCompile(`Rank (\d+)\].*[Ll]ast enqueued (?:NCCL )?work: (\d+)`)
 )
 
 // add reads a line of a watchdog. The first line of a rank counts. The line has the rank in its group; inJob is the
@@ -87,6 +87,9 @@ func (w works) verdict() (verdict.Verdict, bool) {
 	if v, ok := differing(all); ok {
 		return v, true
 	}
+	if v, ok := w.silent(all); ok {
+		return v, true
+	}
 	if v, ok := lagging(all); ok {
 		return v, true
 	}
@@ -94,6 +97,69 @@ func (w works) verdict() (verdict.Verdict, bool) {
 		return v, true
 	}
 	return apartIn(all)
+}
+
+// silent finds the ranks whose last work is an earlier collective than the one that all others wait for, and that do
+// not say that they wait: their heartbeat monitor reports it.
+func (w works) silent(all []work) (verdict.Verdict, bool) {
+	var late []work
+	for _, one := range w.of {
+		if one.seq < 0 && one.enqueued >= 0 && one.enqueued < all[0].seq {
+			late = append(late, one)
+		}
+	}
+	differ := slices.ContainsFunc(all, func(one work) bool { return one.seq != all[0].seq || one.op != all[0].op })
+	if differ || len(late) == 0 || len(late) >= len(all) {
+		return verdict.Verdict{}, false
+	}
+	slices.SortFunc(late, func(a, b work) int { return cmp.Compare(a.rank, b.rank) })
+	return verdict.Verdict{
+		Cause: "log.rank-behind", Sure: verdict.Likely, Ranks: ranksOf(late), Seen: append(quotes(late)[:1], quotes(all)[0]),
+		Says: fmt.Sprintf("%s did not ask for collective number %d (%s), for which the others wait: the last one there is "+
+			"number %d", rankList(ranksOf(late)), all[0].seq, all[0].op, late[0].enqueued),
+		Do: behindDo,
+	}, true
+}
+
+// behindDo is what to do about ranks that do not reach a collective.
+const behindDo = "look at the output and the stack of the ranks that are behind (py-spy dump): they are slow, hang, " +
+	"or do other work than the others"
+
+// hole finds the few ranks that have no such line, where all others of the job wait for one collective.
+func (w works) hole(of int, prepares bool) (verdict.Verdict, bool) {
+	var all []work
+	top := of - 1
+	for _, one := range w.of {
+		all = append(all, one)
+		top = max(top, one.rank)
+	}
+	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.rank, b.rank) })
+	if len(all) < 3 || slices.ContainsFunc(all, func(one work) bool {
+		whole := one.group == "" || one.group == "0" || strings.Contains(one.group, "default_pg")
+		return one.seq < 0 || one.seq != all[0].seq || one.op != all[0].op || one.size != all[0].size || !whole
+	}) {
+		return verdict.Verdict{}, false
+	}
+	missing := numbers(absent(strings.Trim(strings.ReplaceAll(fmt.Sprint(ranksOf(all)), " ", ","), "[]")))
+	for rank := all[len(all)-1].rank + 1; rank <= top; rank++ {
+		missing = append(missing, rank)
+	}
+	if len(missing) == 0 || len(missing)*4 > top+1 {
+		return verdict.Verdict{}, false
+	}
+	v := verdict.Verdict{
+		Cause: "log.rank-behind", Sure: verdict.Possible, Ranks: missing, Seen: quotes(all),
+		Says: fmt.Sprintf("%s did not reach collective number %d (%s), for which all others wait, as far as these logs show",
+			rankList(missing), all[0].seq, all[0].op),
+		Do: behindDo,
+	}
+	if prepares {
+		v.Sure = verdict.Likely
+		v.Says += ": a process still prepares its data"
+		v.Do = "prepare the data before the job, in a run of its own, so that its cache is there; or raise the timeout of " +
+			"the process group (init_process_group, ddp_timeout)"
+	}
+	return v, true
 }
 
 // farBehind finds the fewer ranks that wait in a collective with a much lower number than the others.
@@ -114,8 +180,7 @@ func farBehind(all []work) (verdict.Verdict, bool) {
 		Says: fmt.Sprintf("%s%s in collective number %d, and %s in number %d: the first ones are %d behind%s",
 			rankList(ranksOf(late)), waitVerb(late), late[0].seq, rankList([]int{top.rank}), top.seq, top.seq-late[0].seq,
 			unless),
-		Do: "look at the output and the stack of the ranks that are behind (py-spy dump): they are slow, hang, or do other " +
-			"work than the others",
+		Do: behindDo,
 	}, true
 }
 

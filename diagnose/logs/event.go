@@ -20,6 +20,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	if name := f.interfaces[e.vals["addr"]]; name != "" && e.vals["if"] == "" {
 		e.set("if", name)
 	}
+	f.ofEvent(&e, p)
 	f.blame(&e, p)
 	e.mild = warnForm().Match(p.body)
 	key := eventKey{c, st, e.rank}

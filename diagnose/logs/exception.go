@@ -90,7 +90,7 @@ var outsideWords = []string{
 	"timeout", "timed out", "connect", "socket", "nccl", "cuda", "network", "store", "rendezvous", "gloo", "mpi ", "mpi_",
 	"initializ", "initialis", "unreachable", "refused", "ucx", "internal error", "terminated", "died", "unavailable",
 	"grpc", "rpc", "broken pipe", "subprocess", "child process", "worker", "inner error", "generic failure",
-	"unknown error", "unspecified",
+	"unknown error", "unspecified", "deadline",
 }
 
 // ofException returns the cause for an exception that the table does not know.

@@ -47,8 +47,9 @@ type event struct {
 	went    int      // progress of all streams until then
 	command int64    // the line of the command before it
 	lines   int
-	calls   []*call // of ssh, by which it did not reach hosts
-	reached bool    // it reached all of them later
+	calls   []*call       // of ssh, by which it did not reach hosts
+	reached bool          // it reached all of them later
+	age     time.Duration // of an event of Kubernetes, as kubectl shows it
 }
 
 // stream is what one writer wrote.
@@ -120,6 +121,8 @@ type follower struct {
 	hints      hints
 	proof      proof
 
+	placed map[string]string // the nodes of pods, as Kubernetes reports them
+
 	// of the log that is read
 	index, rank int
 	name        string
@@ -127,6 +130,9 @@ type follower struct {
 	worked      *int64          // its last line that shows progress, without events of Kubernetes
 	reports     []*stream       // with reports of failures
 	described   string          // the object of Kubernetes that its lines describe
+	assigned    string          // the last pod that got a node
+	eventOf     string          // the pod of the last event of Kubernetes
+	eventAt     int64           // and its line, of all logs
 	year        int             // for times without one
 	dated       bool            // the log itself has it
 	line        int64
@@ -143,7 +149,8 @@ func newFollower() *follower {
 		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]started{}, interfaces: map[string]string{}, named: map[string]bool{}, works: newWorks(),
-		busy: map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[int64]bool{}},
+		placed: map[string]string{},
+		busy:   map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[int64]int64{}},
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)
 	return f
@@ -157,7 +164,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
 		f.dated, f.described, f.labels, f.worked = false, "", map[string]bool{}, new(int64)
-		f.reports = nil
+		f.reports, f.assigned, f.eventAt = nil, "", -maxLine
 		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)
@@ -227,7 +234,7 @@ func (f *follower) one(line []byte) {
 	if len(f.busy) > 0 && f.lines-f.opened > maxOpen {
 		f.rest()
 	}
-	line = line[:min(len(line), maxLine)]
+	line = unpacked(line[:min(len(line), maxLine)])
 	if f.wrapped(line) {
 		return
 	}

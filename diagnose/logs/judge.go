@@ -24,14 +24,19 @@ func (f *follower) judge() Reading {
 	f.settle()
 	f.unlabel()
 	f.ofTasks()
-	sorted, passed := f.disproved(f.sorted())
+	f.placePods()
+	sorted, former, passed := f.lastRuns(f.sorted())
+	sorted, more := f.disproved(sorted)
+	passed = append(passed, more...)
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
 		return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 ||
-			e.cause.noise && f.proof.given[e.command] ||
+			e.cause.noise && f.proof.given[e.command] > 0 ||
 			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] != "true"
 	})
-	live, again := retried(live)
+	live, again := retried(detailed(live))
+	live, more = f.outdone(live)
+	passed = append(passed, more...)
 	roots := ofGrades(live, decisive, failed)
 	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool {
 		return e.cause.id == "log.peer-lost" || e.cause.id == watchdogID
@@ -47,7 +52,8 @@ func (f *follower) judge() Reading {
 	if slices.ContainsFunc(live, func(e *event) bool { return !e.cause.quiet && e.cause.grade != maybe }) {
 		roots = slices.DeleteFunc(roots, func(e *event) bool { return e.cause.quiet && !confirmed(e, live) })
 	}
-	roots = schedulerFirst(ofLastStart(reasonsBefore(roots, live)))
+	roots = schedulerFirst(ofLastStart(reasonsBefore(limitsLast(roots, live), live)))
+	roots = hardwareFirst(roots, live)
 	used := map[*event]bool{}
 	if len(roots) > 0 {
 		f.decide(&r, roots, used)
@@ -63,7 +69,7 @@ func (f *follower) judge() Reading {
 		}
 	}
 	if r.First != nil {
-		r.Cascade = f.cascade(all, used)
+		r.Cascade = append(f.cascade(all, used), ofFormer(f.cascade(former, used))...)
 	} else {
 		f.hosts(&r)
 		r.Passed, r.Retried = failures(passed), failures(again)
@@ -116,38 +122,11 @@ func confirmed(e *event, live []*event) bool {
 	})
 }
 
-// first returns the root to report. An error of Python next to a line that the table knows is that line's. A line that
-// leaves the reason to others gives way to them.
-func first(roots []*event) *event {
-	const near = 200
-	top := roots[0]
-	if top.cause.wraps {
-		for _, e := range roots {
-			sameID := e.cause.id == top.cause.id
-			if !e.cause.wraps && (e.cause.grade == decisive || sameID) && e.file == top.file && (e.st == top.st || sameID) &&
-				max(e.order-top.order, top.order-e.order) < near {
-				return e
-			}
-		}
-	}
-	if top.cause.grade == decisive {
-		return top
-	}
-	for _, want := range []grade{decisive, family} {
-		for _, e := range roots {
-			if e.cause.grade == want && want < top.cause.grade && e.file == top.file && e.st == top.st &&
-				max(e.order-top.order, top.order-e.order) < near {
-				return e
-			}
-		}
-	}
-	return top
-}
-
 // decide writes the verdict on the first failure, and the further ones that have a cause of their own.
 func (f *follower) decide(r *Reading, roots []*event, used map[*event]bool) {
 	top := first(roots)
 	f.adopt(top)
+	top = killed(top, roots, used)
 	group := same(roots, top)
 	for _, e := range group {
 		used[e] = true
@@ -306,6 +285,10 @@ func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
 // ofWaits compares what the ranks say that waited.
 func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
 	if v, ok := f.works.verdict(); ok {
+		return v, true
+	}
+	other := slices.ContainsFunc(live, func(e *event) bool { return e.cause.grade <= open })
+	if v, ok := f.works.hole(f.size(), f.shown("program.prepares")); ok && !other {
 		return v, true
 	}
 	if v, ok := f.versions(live); ok {

@@ -63,3 +63,16 @@ func (f *follower) unlabel() {
 		}
 	}
 }
+
+// column returns the length of the columns before a line in a table, of which one has the time, as viewers of logs
+// write them; 0: there are none.
+func (p *prefix) column() int {
+	const border = "| "
+	n := spaces(p.body, 4)
+	rest, ok := bytes.CutPrefix(p.body[n:], []byte(border))
+	stamp := stampLen(rest)
+	if !ok || stamp == 0 || !bytes.HasPrefix(rest[stamp:], []byte(border)) {
+		return 0
+	}
+	return n + len(border) + stamp + len(border)
+}

@@ -30,7 +30,7 @@ func (f *follower) register() (words []string) {
 		special(markMore, c.later...)
 	}
 	for _, w := range []string{wordTrace, wordRoot, wordError, wordException, wordInit, wordWatchdog, wordEnqueued,
-		wordHost, wordName, wordLastError, wordUsing} {
+		wordLastWork, wordHost, wordName, wordLastError, wordUsing} {
 		special(w, w)
 	}
 	special(wordException, dotErrors, dotExceptions)
@@ -39,6 +39,7 @@ func (f *follower) register() (words []string) {
 	special(markProof, proofWords...)
 	special(markSSH, sshWords...)
 	special(markReport, reportWords...)
+	special(markPlaced, "uccessfully assigned ")
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {
 		f.steps[id(w)] = true

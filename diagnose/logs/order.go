@@ -3,8 +3,44 @@ package logs
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 )
+
+// first returns the root to report. An error of Python next to a line that the table knows is that line's. A line that
+// leaves the reason to others gives way to them.
+func first(roots []*event) *event {
+	const near = 200
+	top := roots[0]
+	if top.cause.wraps {
+		for _, e := range roots {
+			sameID := e.cause.id == top.cause.id
+			if !e.cause.wraps && (e.cause.grade == decisive || sameID) && e.file == top.file && (e.st == top.st || sameID) &&
+				max(e.order-top.order, top.order-e.order) < near {
+				return e
+			}
+		}
+	}
+	for _, e := range roots { // what the server of ssh says is the reason of what its clients get
+		if e.cause.server && e.cause.id == top.cause.id {
+			e.node = cmp.Or(top.node, e.node)
+			return e
+		}
+	}
+	if top.cause.grade == decisive {
+		return top
+	}
+	for _, want := range []grade{decisive, family} {
+		for _, e := range roots {
+			ofJob := e.st.object || isLimit(e) // a fact of its own
+			if e.cause.grade == want && want < top.cause.grade && e.file == top.file && e.st == top.st && !ofJob &&
+				max(e.order-top.order, top.order-e.order) < near {
+				return e
+			}
+		}
+	}
+	return top
+}
 
 // ofLastStart leaves out the ends after which the job started again, and failed in another way. Without a sign of
 // progress between both it is the same start.
@@ -33,6 +69,15 @@ func reasonsBefore(roots, live []*event) []*event {
 			}
 			return o.cause.grade == open && o.cause != &unexplained && !o.warning() ||
 				o.cause.grade == unknown && specific([]byte(o.text)) > max(1, specific([]byte(e.text)))
+		})
+	})
+}
+
+// detailed leaves out the errors of programs whose next line has what they are about, which is of a known kind.
+func detailed(live []*event) []*event {
+	return slices.DeleteFunc(slices.Clone(live), func(e *event) bool {
+		return e.trace && e.cause == &unexplained && slices.ContainsFunc(live, func(o *event) bool {
+			return o.st == e.st && o.order == e.order+1 && !o.trace && o.cause.grade <= ended && !o.isError()
 		})
 	})
 }
@@ -85,6 +130,36 @@ func reasonOf(end *event, live []*event) *event {
 // schedulerEnds are ends of whole jobs, after which the processes that still run fail.
 var schedulerEnds = []string{"log.slurm-preempted", "log.slurm-requeued", "log.slurm-time", "log.slurm-node",
 	"log.batch-time", "log.k8s-evicted", "log.preempted"}
+
+// limitsLast leaves out the end at a time limit where processes waited in vain before: more time would not help.
+func limitsLast(roots, live []*event) []*event {
+	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
+		return isLimit(e) && slices.ContainsFunc(live, func(o *event) bool {
+			return o.cause.grade == waits && !o.warning() && (o.file == e.file && o.order < e.order ||
+				o.file != e.file && !o.time.IsZero() && o.time.Before(e.time))
+		})
+	})
+}
+
+// isLimit says whether an event is the end of a job at its time limit.
+func isLimit(e *event) bool { return e.cause.id == "log.slurm-time" || e.cause.id == "log.batch-time" }
+
+// hardwareFirst puts an error of an NVSwitch before the failed kernels on the GPUs that it connects: alone it may be
+// harmless, and they alone may be a bug of the program.
+func hardwareFirst(roots, live []*event) []*event {
+	const near = 24 * time.Hour // also where the logs have times of different zones
+	if len(roots) == 0 || roots[0].cause.id != "log.cuda-memory-access" {
+		return roots
+	}
+	at := slices.IndexFunc(live, func(e *event) bool {
+		return e.cause.id == "log.xid" && strings.Contains(e.text, "SXid") && (e.time.IsZero() || roots[0].time.IsZero() ||
+			e.time.Sub(roots[0].time).Abs() < near)
+	})
+	if at < 0 {
+		return roots
+	}
+	return append([]*event{live[at]}, roots...)
+}
 
 // schedulerFirst puts the end of the job by its scheduler before the errors that have a later time, in whatever order
 // the log has the lines.

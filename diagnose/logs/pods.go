@@ -3,12 +3,19 @@ package logs
 import (
 	"bytes"
 	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"launch/internal/finding"
 )
 
 var (
 	// eventForm is a line of Kubernetes' events: of kubectl get events, which names its object, or of kubectl describe.
-	eventForm = re(`^ *(?:[a-z][\w-]* +)?(?:\S+(?: \(x\d+ over \S+\))? +)??(?:Normal|Warning) +[A-Z]\w+ +` +
-		`(?:[A-Za-z]+/(?P<name>[a-z0-9][\w.-]*) )?`)
+	eventForm = re(`^ *(?:[a-z][\w-]* +)?(?:(?P<age>\S+)(?: \(x\d+ over \S+\))? +)??(?:Normal|Warning) +[A-Z]\w+ +` +
+		`(?:(?P<kind>[A-Za-z]+)/(?P<name>[a-z0-9][\w.-]*) )?`)
+	// placedForm is how the scheduler reports where a pod runs.
+	placedForm = re(`Successfully assigned (?:[\w.-]+/)?(?P<pod>[a-z0-9][\w.-]*) to (?P<node>[a-z0-9][\w.-]*)`)
 	// nameForm begins the description of an object.
 	nameForm = re(`^Name: {2,}(?P<name>[a-z0-9][\w.-]*)\s*$`)
 )
@@ -24,12 +31,75 @@ func (f *follower) ofPod(p *prefix) {
 	if !bytes.Contains(body, []byte("Normal ")) && !bytes.Contains(body, []byte("Warning ")) {
 		return
 	}
-	if m := eventForm().FindSubmatch(body); m != nil {
-		if name := cmp.Or(string(m[1]), f.described); name != "" {
-			p.object = true
-			p.take(0, []byte(name))
+	m := eventForm().FindSubmatch(body)
+	if m == nil {
+		return
+	}
+	if a := placedForm().FindSubmatch(p.body); a != nil && len(f.placed) < maxStreams {
+		f.assigned = string(a[1])
+		f.placed[f.assigned] = string(a[2])
+	}
+	v := values(eventForm(), m)
+	name := cmp.Or(v["name"], f.described)
+	switch kind := strings.ToLower(v["kind"]); {
+	case kind == "node":
+		p.node = name
+	case kind == "pod", name == f.described: // which may be empty: the events of one pod without its name
+		p.pod = cmp.Or(name, f.assigned)
+	}
+	f.eventOf, f.eventAt, p.age = p.pod, f.lines, age(v["age"])
+	if name != "" {
+		p.object = true
+		p.take(0, []byte(name))
+	}
+}
+
+// ofEvent notes the pod of an event of Kubernetes, or of the next lines of its message.
+func (f *follower) ofEvent(e *event, p *prefix) {
+	const near = 4
+	pod := p.pod
+	if pod == "" && p.label == nil && f.lines-f.eventAt <= near {
+		pod = f.eventOf
+	}
+	if pod != "" && e.vals["pod"] == "" {
+		e.set("pod", pod)
+	}
+	e.age = p.age
+}
+
+// placePods gives the events of pods the nodes on which these run, and puts those of which kubectl shows the age
+// into the order of their ages: it does not sort them.
+func (f *follower) placePods() {
+	byFile := map[int][]*event{}
+	for _, e := range f.events {
+		if pod := e.vals["pod"]; pod != "" && (e.node == "" || e.node == pod) {
+			e.node = f.placed[pod]
+		}
+		if e.age > 0 {
+			byFile[e.file] = append(byFile[e.file], e)
 		}
 	}
+	for _, all := range byFile {
+		slices.SortFunc(all, func(a, b *event) int { return cmp.Compare(a.order, b.order) })
+		orders := finding.Map(all, func(e *event) int64 { return e.order })
+		slices.SortStableFunc(all, func(a, b *event) int { return cmp.Compare(b.age, a.age) })
+		for i, e := range all {
+			e.order = orders[i]
+		}
+	}
+}
+
+// age returns what kubectl writes as 45s, 3m10s, 5h or 2d4h; 0: it is none.
+func age(s string) time.Duration {
+	days, rest, ok := strings.Cut(s, "d")
+	if !ok {
+		days, rest = "0", s
+	}
+	d, err := time.ParseDuration(cmp.Or(rest, "0s"))
+	if n := number(days); err == nil && n >= 0 {
+		return d + time.Duration(n)*24*time.Hour
+	}
+	return 0
 }
 
 // describes notes the object to which the next lines belong.
@@ -69,6 +139,28 @@ var podCauses = []cause{
 		says: "Kubernetes has no node for a pod: {why}",
 		need: []string{"kubectl describe pod: what it asks for", "kubectl describe nodes: labels, taints, what is in use"},
 		from: "kubernetes scheduler",
+	}, {
+		id: "log.k8s-lost", grade: family, soft: true, words: []string{"NodeNotReady", "TaintManagerEviction"},
+		form: re(`NodeNotReady\s.*\sNode is not ready|TaintManagerEviction\s.*\sMarking for deletion `),
+		says: "{where}, where the pod[ {pod}] ran, no longer answers Kubernetes (NodeNotReady): it failed, lost its " +
+			"network, or its kubelet ended; the pod is lost with it",
+		do: "leave that node out (kubectl cordon), and look at its conditions (kubectl describe node) and its console; the " +
+			"job needs another node, or this one back",
+		need: []string{"kubectl describe node: the first condition that changed", "the events of the cloud for that machine"},
+		from: "kubernetes node lifecycle controller",
+	}, {
+		id: "log.k8s-lost", grade: maybe, soft: true, words: []string{"status is now: NodeNotReady"},
+		form: re(`Node (?P<node>[\w.-]+) status is now: NodeNotReady`),
+		says: "Kubernetes reports that {where} no longer answers (NodeNotReady)",
+		need: []string{"did a pod of the job run there: kubectl get pods -o wide", "kubectl describe node: its conditions"},
+		from: "kubernetes node lifecycle controller",
+	}, {
+		id: "log.k8s-probe", grade: open, soft: true, words: []string{" probe failed: "},
+		form: re(`(?P<kind>Startup|Readiness|Liveness) probe failed: (?P<why>.+)`),
+		says: "the {kind} probe of a pod[, {pod},] fails: {why}",
+		need: []string{"kubectl logs {pod}: what it does, and does it listen at that port",
+			"where it only needs longer to start: a startupProbe with a higher failureThreshold"},
+		from: "kubernetes prober.go",
 	}, {
 		id: "log.k8s-evicted", grade: family, soft: true, words: []string{" Evicted"},
 		form: re(podRow + `Evicted` + podNode + `|^\s*[Rr]eason: +Evicted`),

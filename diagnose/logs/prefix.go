@@ -15,7 +15,9 @@ type prefix struct {
 	local  int
 	node   string
 	body   []byte
-	object bool // it is an event of an object of Kubernetes
+	object bool          // it is an event of an object of Kubernetes
+	pod    string        // that object, where it is a pod
+	age    time.Duration // of that event, as kubectl shows it
 }
 
 var (
@@ -31,9 +33,9 @@ var (
 	processLabel  = regexp.MustCompile(`(?:^|/)(?:(?:rank ?|default)\d+|(?:[\w@.-]+,)\d+|.*\bpid=\d+)$`)
 	streamPrefix  = regexp.MustCompile(`^\[(?:stderr|stdout)\] ?`)
 	glogPrefix    = regexp.MustCompile(`^[IWEFDC] ?\d\d-?\d\d \d\d:\d\d:\d\d[.\d]* +(?:\d+ )?[\w./-]+\.\w+:\d+\] `)
-	ranked        = regexp.MustCompile(`\brank=(\d+)`)
+	ranked        = regexp.MustCompile(`\brank=(\d+)|^Worker_TP(\d+)\b`) // the latter of vLLM
 	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
-	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
+	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib|collect2|cc1)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
 	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
@@ -88,10 +90,15 @@ func (p *prefix) one(round int) bool {
 		if m := rayPrefix.FindSubmatch(p.body); m != nil {
 			p.node = string(m[2])
 			if r := ranked.FindSubmatch(m[1]); r != nil {
-				p.rank = number(string(r[1]))
+				p.rank = number(string(r[1]) + string(r[2]))
 			}
 			return p.take(len(m[0]), m[1])
 		}
+	case round == 0 && (c == '|' || c == ' '):
+		if n := p.column(); n > 0 {
+			return p.take(n, nil)
+		}
+		return p.counted()
 	case digit(c) || c == ' ' && p.label == nil:
 		if n := stampLen(p.body); n > 0 {
 			return p.take(n, nil)

@@ -8,11 +8,12 @@ import (
 // proof is what the log that is read shows of a program that works: results of a benchmark, the greetings of all ranks,
 // or the answers of a server.
 type proof struct {
-	table   bool           // the head of a table of results was there
-	greeted map[int]bool   // ranks that did
-	command int64          // the line, of all logs, with the last command that starts a program
-	given   map[int64]bool // commands, by their line, whose program said at its end what it did
+	table   bool            // the head of a table of results was there
+	greeted map[int]bool    // ranks that did
+	command int64           // the line, of all logs, with the last command that starts a program
+	given   map[int64]int64 // of commands, by their line: the last line where their program said that it has ended well
 	spans   []span
+	runs    []run
 }
 
 // span are lines between a command and the last proof that its program works.
@@ -25,7 +26,8 @@ var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ell
 	"ello, World", "ello from", "mpirun ", "mpiexec ", "srun ", "torchrun ", "Application startup complete",
 	"\" 200 OK", "server is fired up", "Uvicorn running on ", "Started HTTPService at ",
 	"Started GRPCInferenceService at ", "hroughput: ", "otal images/sec: ", "Benchmark Result ===", "'train_runtime': ",
-	"\"train_runtime\": ", " stopped: `max_", "exiting program at iteration "}
+	"\"train_runtime\": ", " stopped: `max_", "exiting program at iteration ", "after training is done",
+	" exits successfully", "tate=COMPLETED", "deepspeed ", "accelerate launch ", "horovodrun "}
 
 var (
 	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
@@ -33,12 +35,13 @@ var (
 		`(?P<rank>\d+)(?: of | out of |/)(?P<of>\d+)\b`)
 	// readyForm is how a server reports that it has begun, or that it has answered.
 	readyForm = re(`\bApplication startup complete\b|\bserver is fired up\b|\bUvicorn running on http|` +
-		`\bStarted (?:HTTP|GRPCInference)Service at |"(?:POST|PUT) /\S* HTTP/[\d.]+" 200 OK`)
-	// givenForm is how programs end with what they did.
+		`\bStarted (?:HTTP|GRPCInference)Service at |"(?:(?:POST|PUT) /\S*|GET /\S*(?:health|ready)\w*) HTTP/[\d.]+" 200 OK`)
+	// givenForm is how programs end with what they did, and how launchers and Slurm report that they ended well.
 	givenForm = re(`hroughput: \d[\d.]* requests|otal images/sec: |Benchmark Result ===|train_runtime['"]: |` +
-		` stopped: .max_|exiting program at iteration `)
+		` stopped: .max_|exiting program at iteration |\[after training is done\]|` +
+		`Process \d+ exits successfully|\bState=COMPLETED .*ExitCode=0:0\b`)
 	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +
-		`(?:mpirun|mpiexec|srun|torchrun) [\w./-]`)
+		`(?:(?:mpirun|mpiexec|srun|torchrun|accelerate launch|horovodrun) [\w./-]|deepspeed (?:--?\w|\S+\.py\b))`)
 )
 
 // restart forgets what the log before had.
@@ -52,13 +55,14 @@ func (f *follower) proves(body []byte) {
 	switch {
 	case commandForm().Match(body):
 		p.restart(f.lines)
+		p.begins(run{f.index, f.lines, string(body[:min(len(body), maxQuote)])})
 	case tableForm().Match(body):
 		p.table = true
 	case readyForm().Match(body):
 		f.proved()
 	case givenForm().Match(body):
 		if len(p.given) < maxStreams {
-			p.given[p.command] = true
+			p.given[p.command] = f.lines
 		}
 	default:
 		m := greetForm().FindSubmatch(body)
@@ -124,4 +128,20 @@ func (f *follower) disproved(all []*event) (live, passed []*event) {
 		}
 	}
 	return live, passed
+}
+
+// outdone returns the events without lines that only look like errors, after which the program said that it has ended
+// well, and those. They are left out where the logs have nothing else.
+func (f *follower) outdone(live []*event) (rest, passed []*event) {
+	if slices.ContainsFunc(live, func(e *event) bool { return e.cause.grade < harmless }) {
+		return live, nil
+	}
+	for _, e := range live {
+		if e.cause.grade == unknown && e.order < f.proof.given[e.command] {
+			passed = append(passed, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	return rest, passed
 }

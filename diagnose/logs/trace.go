@@ -144,7 +144,7 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			f.noteInterfaces(p.body)
 		case wordHost:
 			f.ofHost(st, p.body)
-		case wordWatchdog, wordEnqueued:
+		case wordWatchdog, wordEnqueued, wordLastWork:
 			f.works.add(p.body, p.rank, f.place())
 		case markProgress:
 			if failure || st.root != nil {

@@ -1,6 +1,11 @@
 package logs
 
-import "bytes"
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"strings"
+)
 
 // rejoin returns a line together with the one before it, where one message was broken into two lines; nil: it is a line
 // of its own.
@@ -43,4 +48,31 @@ func (f *follower) wrapped(line []byte) bool {
 	f.hits = f.scan.find(whole, f.hits[:0])
 	f.hit(whole)
 	return true
+}
+
+// packed is a line of a log that a container engine or a collector writes as JSON.
+type packed struct {
+	Log  *string `json:"log"`
+	Time string  `json:"time"`
+	Host string  `json:"host"`
+	Pod  string  `json:"pod"`
+}
+
+// unpacked returns the line inside of one of JSON, with its time and host before it; any other line as it is.
+func unpacked(line []byte) []byte {
+	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' || !bytes.Contains(line, []byte(`"log":`)) {
+		return line
+	}
+	var in packed
+	if json.Unmarshal(line, &in) != nil || in.Log == nil {
+		return line
+	}
+	out := strings.TrimRight(*in.Log, "\r\n")
+	if name := cmp.Or(in.Pod, in.Host); name != "" && composePrefix.MatchString(name+" | ") {
+		out = name + " | " + out
+	}
+	if in.Time != "" {
+		out = in.Time + " " + out
+	}
+	return []byte(strings.ReplaceAll(out, "\n", " "))
 }
