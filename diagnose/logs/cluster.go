@@ -49,6 +49,14 @@ var clusterCauses = []cause{
 			"before",
 		from: "slurm, slurmstepd",
 	}, {
+		id: "log.slurm-unkillable", grade: open, words: []string{"DUE TO JOB NOT ENDING WITH SIGNALS"},
+		form: re(`STEPD TERMINATED ON (?P<node>[\w.-]+) `),
+		says: "processes of the job on {where} could not be killed when Slurm ended it (they wait in the kernel, as a rule " +
+			"for storage or a GPU), and Slurm drains the node",
+		need: []string{"ps -eo pid,stat,wchan:30,cmd | grep ' D' and dmesg of that node: what they wait for",
+			"why the job was to end: sacct -j JOB --format=State,ExitCode,Comment"},
+		from: "slurm, slurmstepd",
+	}, {
 		id: "log.slurm-cancelled", grade: open, words: []string{" DUE TO ", " DUE to "},
 		form: re(`CANCELLED AT \S+ DUE (?:TO|to) (?P<why>[A-Z][A-Z ]*[A-Z])`),
 		says: "Slurm ended the job: {why}",

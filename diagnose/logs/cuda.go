@@ -251,6 +251,15 @@ var cudaCauses = []cause{
 		do:   "run with CUDA_LAUNCH_BLOCKING=1, and look at dmesg for Xid of that GPU",
 		need: []string{"dmesg | grep Xid of that node", "a run with CUDA_LAUNCH_BLOCKING=1"},
 	}, {
+		id: "log.gpu-ecc", grade: family, words: []string{"HW Exception by "},
+		form: re(`HW Exception by \w+ (?P<gpu>node-\d+) .*reason ?: ?(?P<why>[^:]+)`),
+		says: "an AMD GPU of {who} ({gpu} in rocminfo) no longer works, and ROCm ends its processes ({why}): a kernel that " +
+			"hangs, the driver, or the hardware",
+		do: "drain that node; dmesg | grep amdgpu has the first error; reset the GPU (rocm-smi --gpureset) or reboot, and " +
+			"replace it if it happens again",
+		need: []string{"dmesg | grep amdgpu of that node", "rocminfo of that node: which GPU is {gpu}"},
+		from: "ROCm rocr-runtime",
+	}, {
 		id: "log.cuda-memory-access", grade: family,
 		words: []string{"Memory access fault by GPU", "HSA_STATUS_ERROR_MEMORY_"},
 		form:  opt(`Memory access fault by GPU (?P<gpu>node-\d+).*?(?:Reason: (?P<why>[^.]+))?\.?\s*$`),

@@ -17,6 +17,23 @@ var downloadCauses = []cause{
 		need: []string{"getent hosts {host} and curl -sI https://{host} on a node of the job"},
 		from: "urllib3, aiohttp, EAI_AGAIN",
 	}, {
+		id: "log.download", grade: family, soft: true, words: []string{"ConnectionPool(host="},
+		form: re(`HTTPS?ConnectionPool\(host=\\?'(?P<host>[\w-]+(?:\.[\w-]+)+)\b.*[Tt]imed out`),
+		not:  []string{".local", ".svc", ".internal", "wandb", "etrying"},
+		says: "{who} got no answer from {host} in time: the way to it (proxy, firewall), its load, or its limit of requests",
+		do:   downloadDo,
+		need: []string{"curl -sI https://{host} on a node of the job", "how many ranks ask at the same time"},
+		from: "urllib3 ReadTimeoutError",
+	}, {
+		id: "log.download", grade: family, words: []string{"TimeoutError"},
+		form: re(`^(?:fsspec\.exceptions\.FSTimeoutError|botocore\.exceptions\.(?:Read|Connect)TimeoutError|` +
+			`aiohttp\.\S*TimeoutError|azure\.core\.exceptions\.\w*TimeoutError)(?:: .*?(?:URL: "(?P<url>[^"]+)")?|$)`),
+		says: "{who} got no data from a remote storage[ ({url})] in time: its load, its limit of requests, or the way to it",
+		do: "copy the data to a file system of the cluster before the job; else fewer workers that read at once, longer " +
+			"time-outs and more attempts (for S3 botocore's read_timeout and retries)",
+		need: []string{"the time that a read takes from that node", "how many processes read at the same time"},
+		from: "fsspec, botocore, aiohttp",
+	}, {
 		id: "log.offline-mode", grade: family, soft: true,
 		words: []string{"ffline mode is enabled", "outgoing traffic has been disabled"},
 		form: re(`(?:OfflineModeIsEnabled|Error|[Cc]annot (?:reach|find)|ouldn't reach|ould not reach)\b.*` +

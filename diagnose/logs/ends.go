@@ -186,7 +186,7 @@ var endCauses = []cause{
 			"EXIT STATUS: ", "exited with status ",
 			"exit status ", "exited on signal", "failed (exitcode: ", "xit code", "xit_code", "xitCode", " exit=",
 			"rror code 137", "exits with return code = ",
-			"killed by signal ", ": return code ", ") FAILED (exitcode "},
+			"killed by signal ", ": return code ", "exit with status code ", ") FAILED (exitcode "},
 		form: re(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)[\d,-]*: ` +
 			`Exited with exit code (?P<code>[1-9]\d*)|` +
 			`failed \(exitcode: (?P<code>[1-9]\d*)\)(?: local_rank: (?P<local>\d+))?|` +
@@ -195,6 +195,7 @@ var endCauses = []cause{
 			`EXIT STRING: .*\(signal (?P<sig>\d+)\)|KILLED BY SIGNAL: (?P<sig>\d+)|` +
 			`rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) exited on signal (?P<sig>\d+)|` +
 			`exit status of rank (?P<rank>\d+): (?:killed by signal (?P<sig>\d+)|return code (?P<code>[1-9]\d*))|` +
+			`^Process (?P<rank>\d+) exit with status code (?P<code>[1-9]\d*)|` + // of Horovod
 			`(?:[Rr]ank (?P<rank>\d+) (?:\w+ )?with )?exit(?:ed with)? (?:status|code):? (?P<code>-?[1-9]\d*)|` +
 			`(?:^|[^a-z])(?:[Ee]xit(?:[ _]?[Cc]ode)? ?[:=] ?|error code )(?P<code>-?[1-9]\d{0,2})\b|` +
 			`exits with return code = (?P<code>-?[1-9]\d*)|exited on signal (?P<sig>\d+)`),

@@ -6,6 +6,16 @@ const providerFix = "run fi_info in the job's environment, and choose a provider
 // fabricCauses are errors of MPI's and oneCCL's ways into the network: libfabric, PSM and Xe Link.
 var fabricCauses = []cause{
 	{
+		id: "log.mpi-hang", grade: family, soft: true, words: []string{"suspects a hang"},
+		form: re(`(?:^PE (?P<rank>\d+): )?.*?(?:MPICH WARNING: )?(?P<what>OFI is failing to make progress on [\w ]+?)\. ` +
+			`.*suspects a hang due to (?P<why>[^.]+)\.(?: Setting environment variable (?P<var>\w+))?`),
+		says: "MPI of {who} reports that it hangs, due to {why} ({what})",
+		do: "start it with a larger {var}, as MPI itself asks (export {var}=…, twice as much each time); more time " +
+			"does not help",
+		need: []string{"{var} and env | grep -E 'FI_|MPICH_' of a rank", "the counters of the adapter of that node"},
+		from: "Cray MPICH",
+	},
+	{
 		id: "log.mpi-fabric", grade: family, words: []string{" no hfi units are ", " no nic units are "},
 		form: re(`(?:(?P<node>[A-Za-z][\w.-]*?)(?:\.\d+|:pid\d+\S*: ?))?PSM(?P<n>\d?) no (?:hfi|nic) units are ` +
 			`(?P<state>active|available)`),
@@ -71,6 +81,17 @@ var fabricCauses = []cause{
 		need: []string{"fi_info of each node, and the version of libfabric", "a run with FI_LOG_LEVEL=warn",
 			"the output of the ranks that are first in the log: did a peer end before"},
 		from: "pmodels/mpich ofi_init.c",
+	}, {
+		id: "log.ofi", grade: family, words: []string{"handle_cq_error"},
+		form: re(`MPI\w*_OFI_handle_cq_error\w*\(\d+\)[.: ]*OFI (?P<call>[\w ]+?(?:\(\))?) failed` +
+			`(?:.*:\w+:(?P<why>[^:)]+)\))?`),
+		says: "libfabric reports to MPI of {who} that a transfer of the running program failed[ ({why})]: the other end " +
+			"has ended, the adapter or the network between both ends",
+		do: "look at the ranks that ended before, and at the adapters and links of both nodes (dmesg; for Slingshot " +
+			"cxi_stat); where one node is in all such failures, leave it out",
+		need: []string{"the output of the other ranks: did one end before",
+			"dmesg of that node, and the state of its adapter"},
+		from: "pmodels/mpich ofi_events.c",
 	}, {
 		id: "log.mpi-fabric", grade: family, words: []string{": OFI "},
 		form: re(`MPI\w*_OFI_\w+\(\d+\)[.: ]*OFI (?P<call>[\w ]+?(?:\(\))?) failed(?:.*:\w+:(?P<why>[^:)]+)\))?`),

@@ -38,7 +38,7 @@ var hostCauses = []cause{
 		},
 		form: opt(`(?:sr|yhr)un: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)`),
 		not:  []string{"CUDA", "GPU"},
-		says: "the kernel killed a process on {where}, since the host or the container ran out of memory",
+		says: "the kernel killed a process[ of {of}] on {where}, since the host or the container ran out of memory",
 		do:   "give the job more memory (--mem, limits.memory), or use fewer DataLoader workers and less pinned memory",
 	}, {
 		id: "log.host-oom", grade: family, words: []string{"DefaultCPUAllocator: ", "MemoryError: Unable to allocate "},
@@ -49,6 +49,14 @@ var hostCauses = []cause{
 			"start fewer processes and DataLoader workers on the host; ulimit -v must say unlimited",
 		need: []string{"free -g of that node, the memory limit of the job or container, and ulimit -v"},
 		from: "torch c10/core/CPUAllocator, numpy",
+	}, {
+		id: "log.host-oom", grade: family, words: []string{"std::bad_alloc"},
+		form: re(`instance of 'std::bad_alloc'|(?:what\(\): +|[Ee]rror:? .*)std::bad_alloc\s*$`), // with a text: of a GPU
+		says: "{who} gets no more memory of the host (std::bad_alloc)",
+		do: "give the job more memory, or start fewer processes and DataLoader workers on the host; ulimit -v must say " +
+			"unlimited",
+		need: []string{"free -g of that node, the memory limit of the job or container, and ulimit -v"},
+		from: "C++ operator new",
 	}, {
 		id: "log.host-oom", grade: decisive, words: []string{"init was OOM-killed"},
 		says: "the memory limit of a container is too low even to start it: its first process was killed on {where}",
@@ -157,7 +165,7 @@ var hostCauses = []cause{
 	}, {
 		id: "log.k8s-api", grade: open, words: []string{"dial tcp ", "Unable to connect to the server: "},
 		form: re(`dial tcp \S+ (?P<why>.*)|connect to the server: (?P<why>.*)`),
-		not:  []string{"retry", "seen "},
+		not:  []string{"retry", "seen ", " probe failed: "},
 		says: "{who} cannot connect: {why}",
 		need: []string{"does the pod have a sidecar (Istio) that starts later", "the network policies of the namespace"},
 	}, {

@@ -53,6 +53,8 @@ var kernelCauses = []cause{
 		id: "log.xid", grade: open, words: []string{"SXid (PCI"},
 		form: re(`SXid \(PCI:(?P<pci>[\w:.]+)\): ?(?P<xid>\d+)\b`),
 		says: "the driver reports an error of an NVSwitch at {pci} of {where}: SXid {xid}",
+		do: "restart that node, or its fabric manager with no job on it; look SXid {xid} up in NVIDIA's guide to the " +
+			"fabric manager, and have the switch or its links replaced if it happens again",
 		need: []string{"what NVIDIA's guide to the fabric manager says of it", "the fabric manager's log of that node"},
 		from: "NVIDIA fabric manager",
 	}, {
@@ -130,6 +132,24 @@ var kernelCauses = []cause{
 		says: "the kernel of {where} has stopped (panic: {why}), and with it all processes there",
 		do:   "leave that node out, and look at the lines before and at its crash dump: hardware, a driver, or memory",
 		from: "Linux kernel/panic.c",
+	}, {
+		id: "log.nic-timeout", grade: open, soft: true, words: []string{"TX timeout", "NETDEV WATCHDOG: "},
+		form: re(`(?:(?P<pci>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d) )?(?P<if>[\w.-]+): ` +
+			`(?:TX timeout|NETDEV WATCHDOG: .*timed out)|` +
+			`NETDEV WATCHDOG: (?P<if>[\w.-]+) .*timed out`),
+		says: "the network adapter {if}[ ({pci})] of {where} sends nothing more, as its driver reports (TX timeout)",
+		need: []string{"dmesg of that node: does the driver report that it recovered; its driver (ethtool -i {if})",
+			"do the ranks that fail or wait run on that node, over that adapter"},
+		from: "Linux net/sched/sch_generic.c, mlx5e_tx_timeout",
+	}, {
+		id: "log.mount-gone", grade: family, soft: true, words: []string{"This client was evicted by "},
+		form: re(`(?P<target>[\w-]+?)(?:-(?:mdc|osc)-\w+)?: This client was evicted by (?P<host>[\w.-]+?);`),
+		says: "Lustre's server {host} has evicted {where}, which it did not reach: what processes there have open fails",
+		do: "look at the network between that node and the server (lctl ping, LNet, its adapter), and at the server's " +
+			"load; the job starts again once lfs check servers shows active",
+		need: []string{"dmesg | grep Lustre of that node: the first line that a connection was lost",
+			"lfs check servers there"},
+		from: "Lustre ptlrpc/import.c",
 	}, {
 		id: "log.kernel", grade: open, soft: true, words: []string{" lockup - CPU#", "blocked for more than "},
 		form: re(`(?P<what>(?:soft|hard) lockup) - CPU#|` +

@@ -1,5 +1,7 @@
 package logs
 
+import "strconv"
+
 // lossCauses are how processes report that they lost another rank, or were ended with the others, and reports of ends
 // without the error.
 var lossCauses = []cause{
@@ -12,6 +14,20 @@ var lossCauses = []cause{
 			"which interface and address Gloo uses on each node (GLOO_SOCKET_IFNAME, getent hosts $(hostname))",
 			"is TCP open between the nodes on all ports: launch check",
 		},
+	}, {
+		id: "log.gloo-mesh", grade: open, words: []string{"] connect ["},
+		form: re(`gloo/transport/\S+\] connect \[(?P<addr>[^\]]+)\]:(?P<port>\d+): (?P<why>.+)`),
+		test: func(v map[string]string) bool {
+			port := number(v["port"])
+			v["swapped"] = strconv.Itoa(port>>8 | port&255<<8)
+			return port >= 0
+		},
+		says: "Gloo of {who} cannot connect to a rank at {addr}: {why}; that rank has ended or does not listen there, or a " +
+			"firewall refuses it",
+		need: []string{"the output of the ranks on {addr}: did one end before",
+			"ss -ltn on {addr}: does a rank listen on port {port} (some Gloo write its bytes in reverse: {swapped})",
+			"GLOO_SOCKET_IFNAME of each node"},
+		from: "pytorch/gloo transport/tcp/pair.cc",
 	}, {
 		id: "log.ddp-unused", grade: decisive,
 		words: []string{"Expected to have finished reduction in the prior iteration"},
@@ -26,6 +42,19 @@ var lossCauses = []cause{
 			`(?:signal (?P<sig>SIG[A-Z]+)|exit code (?P<code>\d+))`),
 		says: exitOther.says, need: exitOther.need,
 		from: "torch multiprocessing/spawn.py",
+	}, {
+		id: "log.wrapper", grade: ended, soft: true, words: []string{"Worker proc "},
+		form: re(`Worker proc \w+-(?P<rank>\d+) died unexpectedly`),
+		says: "{who} ended as a worker of vLLM; its own error is not in these lines: a signal, as a rule (the OOM killer, " +
+			"a crash)",
+		need: []string{"the lines of that worker before", "dmesg of that node: did the OOM killer end a process"},
+		from: "vllm v1/executor/multiproc_executor.py",
+	}, {
+		id: "log.wrapper", grade: ended, words: []string{"Horovod detected that one or more processes exited"},
+		later: []string{"Process name: "}, more: re(`Process name: (?:\[\[.*\],)?(?P<rank>\d+)`),
+		says: "{who} ended first, as Horovod's launcher reports; its own error is not in these lines",
+		need: []string{"the output of that rank"},
+		from: "horovod runner/gloo_run.py",
 	}, {
 		id: "log.wrapper", grade: ended, words: []string{"eceived sigquit from a child process"},
 		says: "a child process of SGLang on {where} failed, and SGLang then ends all of them; its own error is not in " +

@@ -68,9 +68,12 @@ var mpiCauses = []cause{
 		need: []string{"the interfaces and routes of both hosts (ip -br addr, ip route)",
 			"is TCP open between the hosts on all ports: launch check"},
 	}, {
-		id: "log.mpi-tcp", grade: open, words: []string{"lost communication with a remote daemon"},
-		form: opt(`on node (?P<node>[\w.-]+)`),
-		says: "mpirun has lost a daemon that ran: {where} or the daemon there has ended, or the network",
+		id: "log.mpi-tcp", grade: open, words: []string{"lost communication with a remote daemon",
+			"lost communication with its daemon"},
+		later: []string{"hostname: ", "Remote daemon:"},
+		form:  opt(`on node (?P<node>[\w.-]+)`),
+		more:  re(`^\s*(?:hostname:|Remote daemon: .* on node) +(?P<node>[\w.-]+)`),
+		says:  "mpirun has lost a daemon that ran: {where} or the daemon there has ended, or the network",
 		need: []string{"the output and the kernel's log of that host",
 			"was the job stopped there, by a person or a scheduler"},
 	}, {

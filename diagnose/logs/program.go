@@ -16,6 +16,16 @@ var lossNeed = []string{"the log from the last good step on: at which step and o
 // programCauses are errors in how a program was called, or was built.
 var programCauses = []cause{
 	{
+		id: "log.loss-nan", grade: family, words: []string{"found NaN in local", "Unexpected result nan"},
+		form: re(`Rank (?P<rank>\d+)(?:: |, node (?P<node>[\w.-]+), device (?P<dev>\d+), ).*?(?:found NaN in local|` +
+			`Unexpected result nan)(?:.*[Dd]evice: (?P<dev>\d+), node: (?P<node>[\w.-]+))?|` +
+			`Unexpected result nan on rank (?P<rank>\d+)`),
+		later: []string{", device "}, more: re(`Rank \d+, node (?P<node>[\w.-]+), device (?P<dev>\d+)`),
+		says: "the gradients of {who}[, device {dev},] are not numbers (NaN): the training has diverged, or that GPU " +
+			"computes wrongly",
+		do: lossDo, need: lossNeed,
+		from: "Megatron-LM rerun_state_machine.py, param_and_grad_buffer.py",
+	}, {
 		id: "log.loss-nan", grade: family, words: []string{"oss is NaN", "oss is nan", "oss is not finite", "NaN loss",
 			"nan loss", "oss diverged", "raining diverged", "NaN in local", "NaNs in loss", "NaN in loss", "on-finite loss"},
 		form: re(`[Ll]oss is (?:NaN|nan|not finite)\b.*(?i:stop|abort|exit|rais|terminat)|` +

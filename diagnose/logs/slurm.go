@@ -16,6 +16,14 @@ func mungeTime(word, did string) cause {
 // schedulerCauses are errors with which Slurm, Kubernetes or a container engine refuse to start processes.
 var schedulerCauses = []cause{
 	{
+		id: "log.slurm-network", grade: open, words: []string{"Task launch for "},
+		form: re(onNode + `: (?P<why>Socket timed out on send/recv operation|Zero Bytes were transmitted or received)`),
+		says: "Slurm gets no answer from its daemon (slurmd) on {where} to start a task: {why}",
+		need: []string{"systemctl status slurmd munge of that node, its load and slurmd's log",
+			"how many nodes start at once: MessageTimeout and TreeWidth of scontrol show config",
+			"munge -n | ssh NODE unmunge between the controller and that node"},
+		from: "slurm, srun",
+	}, {
 		id: "log.slurm-credential", grade: family, words: []string{"Credential data mismatch"},
 		says: "a node cannot read Slurm's credential for the step: the versions of Slurm differ, as a rule",
 		do:   "compare slurmd -V of that node with slurmctld -V, and install the same version of Slurm on all nodes",
@@ -100,8 +108,16 @@ var schedulerCauses = []cause{
 			"binary the CPU that it was built for. Or start it by its interpreter: srun bash {file}",
 		from: "slurm, slurmstepd",
 	}, {
+		id: "log.slurm-launch", grade: decisive, words: []string{"aunch failed: ", "Task launch for "},
+		form: re(`(?:` + onNode + `|launch failed): (?P<why>Communication connection failure|Can't find an address.*|` +
+			`Unable to contact \S+|Connection refused|No route to host)`),
+		says: "Slurm does not reach its daemon (slurmd) on {where} to start a task: {why}",
+		do: "on that node: systemctl status slurmd, and the firewall (SlurmdPort, 6818); scontrol show node and getent " +
+			"hosts must give all nodes the same address for it. Leave it out until then (--exclude)",
+		from: "slurm, srun",
+	}, {
 		id: "log.slurm-launch", grade: decisive,
-		words: []string{"slurmstepd: error: execve()", "Application launch failed: ", " launch failed: "},
+		words: []string{"slurmstepd: error: execve()", "Task launch for ", "Application launch failed: ", " launch failed: "},
 		form: re(`execve\(\): (?P<why>.+)|Application launch failed: (?P<why>.+)|task \d+ launch failed: (?P<why>.+)|` +
 			`failed on node (?P<node>[\w.-]+): (?P<why>.+)`),
 		not:  append([]string{"Unspecified error"}, transportErrors...),
@@ -149,8 +165,8 @@ var schedulerCauses = []cause{
 		from: "openpmix/openpmix#3098",
 	}, {
 		id: "log.slurm-address", grade: decisive,
-		words: []string{"Can't find address for host", "Unable to resolve \""},
-		form: re(`Can't find address for host (?P<host>[\w.-]+)|` +
+		words: []string{"an't find address for host", "Unable to resolve \""},
+		form: re(`[Cc]an't find address for host (?P<host>[\w.-]+)|` +
 			`Unable to resolve "(?P<host>[\w.-]*[A-Za-z][\w.-]*)"(?:$|: (?:Unknown host|Name or service))`),
 		says: "Slurm on {where} has no address for {host}",
 		do:   "give {host} an address in DNS or /etc/hosts of all nodes, or NodeAddr in slurm.conf",
@@ -211,6 +227,13 @@ var schedulerCauses = []cause{
 		do: "look at the image (does it have the program that starts), at enroot.conf (folders that this user may " +
 			"write), and at the folders to mount: they must exist on that node, and a mount of NFS may refuse root",
 		from: "NVIDIA/pyxis",
+	}, {
+		id: "log.container-start", grade: decisive, words: []string{"FATAL:   "},
+		form: re(`^FATAL: {2,}(?:container creation failed|[Ww]hile [\w ]+|could not open image \S+): (?P<why>.+)`),
+		says: "apptainer or singularity cannot start the container on {where}: {why}",
+		do: "on that node: is the image there and whole (apptainer inspect), is /dev/fuse there (modprobe fuse), do the " +
+			"folders of --bind exist, and may users make user namespaces; a node of the same job that works shows what differs",
+		from: "apptainer, singularity",
 	}, {
 		id: "log.container-start", grade: decisive, words: []string{"Error response from daemon: "},
 		form: re(`Error response from daemon: (?P<why>.+)`),
@@ -302,7 +325,8 @@ var schedulerCauses = []cause{
 		id: "log.k8s-evicted", grade: decisive,
 		words: []string{"The node was low on resource", "Pod ephemeral local storage usage exceeds", "node had condition: [",
 			"Preempted by "},
-		says: "Kubernetes has removed a pod of the job from {where}",
+		form: opt(`low on resource: (?P<what>[\w-]+)`),
+		says: "Kubernetes has removed a pod[, {pod},] of the job from {where}[, which was low on {what}]",
 		do:   "kubectl describe pod says which resource: raise its request, or give the pod a higher priority",
 	}, {
 		id: "log.k8s-restarts", grade: ended, soft: true,

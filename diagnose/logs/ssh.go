@@ -29,6 +29,13 @@ var sshCauses = []cause{
 		do:   "in its image run ssh-keygen -A and mkdir -p /run/sshd; keys that are mounted must be readable (mode 600)",
 		from: "openssh sshd.c",
 	}, {
+		id: "log.ssh-failure", grade: decisive, server: true, words: []string{"bad ownership or modes for "},
+		form: re(`Authentication refused: bad ownership or modes for (?:file|directory) (?P<file>/.*)`),
+		says: "sshd of {where} refuses the keys of a user, since {file} belongs to another user, or others may write it",
+		do: "on that host: chown the user's home folder, .ssh and authorized_keys to the user, and chmod go-w them; in " +
+			"Kubernetes copy a mounted Secret to such a folder in an init container",
+		from: "openssh auth.c, StrictModes",
+	}, {
 		id: "log.ssh-failure", grade: decisive,
 		words: []string{"Permission denied (publickey", "Permission denied, please try again"},
 		form:  opt(`^(?:\S*@)?(?P<node>[\w.-]+): Permission`),

@@ -169,9 +169,9 @@ var torchCauses = []cause{
 		need: []string{"dmesg of that host around this time"},
 	}, {
 		id: "log.monitored-barrier", grade: family, words: []string{"monitoredBarrier"},
-		form: re(`[Rr]anks? (?P<rank>\d+)[\d, ]* failed to pass monitoredBarrier|` +
+		form: re(`[Rr]anks? (?P<ranks>\d+(?:, ?\d+)*) failed to pass monitoredBarrier|` +
 			`received errors while waiting for send/recv from rank (?P<rank>\d+)`),
-		says: "{who} did not reach the monitored barrier: it is slow, hangs or has ended",
+		says: "{who} did not reach the monitored barrier: slow, hung, or ended before",
 		do:   "look at the output and the stack of that rank",
 		need: []string{"the end of that rank's output", "its stack: py-spy dump --nonblocking --pid PID"},
 	}, {

@@ -169,7 +169,9 @@ var transferCauses = []cause{
 		from: "kvcache-ai/Mooncake rdma_transport.cpp",
 	}, {
 		id: "log.imex", grade: family, words: []string{"cuMemCreate"},
-		form: re(`(?i)cuMemCreate\w*(?:\(.*\))? failed.*(?P<why>operation not permitted|CUDA_ERROR_NOT_PERMITTED)`),
+		form: re(`(?i)cuMemCreate\w*(?:\(.*\))? failed.*(?P<why>operation not permitted|CUDA_ERROR_NOT_PERMITTED)|` +
+			`(?P<why>CUDA_ERROR_NOT_PERMITTED|operation not permitted)\b.*\bcuMemCreate\(.*?\)` +
+			`(?: on (?P<node>[a-z][\w.-]*), rank ?= ?(?P<rank>\d+))?`),
 		says: "{who} may not make GPU memory that other nodes can map (cuMemCreate: {why}): no IMEX channel for its " +
 			"user or " +
 			"container, as a rule",

@@ -17,7 +17,7 @@ func looks(form form, words ...string) cause {
 var notErrors = []string{
 	"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", " WARN", "[WARN", "WARN:",
 	"WARNING", "arning:", "gnor", " DEBUG ", "[DEBUG", "except ", "raise ", "libibverbs", "no CUDA out", "may crash",
-	"to /tmp instead", "alling back to ", "Plugin file not found",
+	"to /tmp instead", "alling back to ", "Plugin file not found", "is usually due to", "is usually caused by",
 	"severity=Corrected", "orrected error received",
 }
 
@@ -37,7 +37,7 @@ var unknownCauses = []cause{
 			`(?:[Cc]annot|[Cc]ould not) connect|ost connection|` +
 			`returning error|Couldn't (?:create|open|allocate|initialize|find|get)|non-zero status|^Test \w+ failure `),
 		not: []string{"etry", "rying", " INFO ", "[INFO]", "NCCL INFO", "gds_ds12_lock_pthread.c", "to /tmp instead",
-			"Plugin file not found"},
+			"Plugin file not found", "is usually due to", "is usually caused by"},
 		says: unknownSays, need: []string{"the output of all ranks, from the start of the job",
 			"launch doctor on its nodes, while the job hangs"},
 	},
