@@ -52,7 +52,8 @@ func (r *reader) hosts() error {
 	}
 	r.run.Strict = !r.hydra() && !r.oversubscribes()
 	r.run.Placed, r.run.Per = r.placed(), r.per()
-	if r.hydra() {
+	r.run.NoLocal = r.maps("nolocal", "nolocal")
+	if r.hydra() && !r.All && !r.run.NoLocal {
 		r.only()
 	}
 	return nil
@@ -233,6 +234,16 @@ func (r *reader) defaults() []string {
 		return []string{path.Join(etc, "prte-default-hostfile"), path.Join(etc, "openmpi-default-hostfile")}
 	}
 	return []string{path.Join(etc, "openmpi-default-hostfile"), "/etc/openmpi/openmpi-default-hostfile"}
+}
+
+// maps reports whether the line has an option, or a modifier of --map-by.
+func (r *reader) maps(option, modifier string) bool {
+	if _, ok := r.option(option); ok {
+		return true
+	}
+	v, _ := r.option("map-by")
+	_, modifiers, _ := strings.Cut(strings.ToLower(v), ":")
+	return slices.Contains(strings.FieldsFunc(modifiers, func(c rune) bool { return c == ':' || c == ',' }), modifier)
 }
 
 // oversubscribes reports whether Open MPI may start more processes than slots.

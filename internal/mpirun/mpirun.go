@@ -48,7 +48,8 @@ type Run struct {
 	Source string `json:"source,omitempty"` // of the hosts: "--hostfile hosts"
 	NP     int    `json:"np,omitempty"`     // 0: not said
 	// Strict: mpirun refuses more processes than slots.
-	Strict bool `json:"strict,omitempty"`
+	Strict  bool `json:"strict,omitempty"`
+	NoLocal bool `json:"no_local,omitempty"` // mpirun's own host gets no process
 	// PerHost is how many processes a host without slots gets before the next one; 0: as many as it has cores.
 	PerHost int `json:"per_host,omitempty"`
 	// Per is how many processes each host or part of one gets, where the line says; nil: it does not.
@@ -85,7 +86,8 @@ type Input struct {
 	Dir      string            // the working directory
 	Binary   string            // the file of mpirun, links resolved
 	Hostname string
-	Cores    int // of this host
+	Cores    int  // of this host
+	All      bool // also the hosts that Hydra does not need: others may be left out
 }
 
 type reader struct {

@@ -129,6 +129,16 @@ func TestWayBack(t *testing.T) {
 	}
 }
 
+func TestTheHeadMayBeLeftOut(t *testing.T) {
+	for line, want := range map[string]bool{
+		"mpirun --nolocal ./a": true, "mpirun --map-by slot:NOLOCAL,PE=2 ./a": true, "mpirun --map-by slot ./a": false,
+	} {
+		if got := read(t, "openmpi5", nil, strings.Fields(line)...); got.NoLocal != want {
+			t.Errorf("%s: %v", line, got.NoLocal)
+		}
+	}
+}
+
 func TestSlots(t *testing.T) {
 	for want, argv := range map[string][]string{
 		"strict":  {"mpirun", "--host", "h1:2", "-np", "3", "./a"},

@@ -42,6 +42,26 @@ func machineFaults() []fault {
 			runs:   Each, quiet: true,
 		},
 		{
+			name: "nothing may be executed in any folder", short: "MPICH 5.0",
+			inject: func(tr *trial) {
+				tr.all("cp " + Job + "/world /usr/local/bin/world")
+				tr.line[len(tr.line)-1] = "/usr/local/bin/world"
+				tr.Hosts[sick].Sh("for d in /tmp /var/tmp /dev/shm; do mount -t tmpfs -o mode=1777,noexec tmpfs $d; done; " +
+					"mount -o remount,noexec /home")
+			},
+			says: []string{"(noexec)"},
+			runs: Each,
+		},
+		{ // by its own words: the processor itself is this machine's
+			name: "another processor", short: "Open MPI 5.0",
+			inject: func(tr *trial) {
+				tr.Hosts[sick].Sh(`printf '#!/bin/sh\n[ "$*" = "-n -m" ] || exec /usr/bin/uname "$@"\necho host2 aarch64\n' ` +
+					">/usr/local/bin/uname; chmod 755 /usr/local/bin/uname")
+			},
+			says: []string{"its processor is aarch64"},
+			runs: Each,
+		},
+		{
 			name:   "a /tmp that is read-only",
 			inject: tmp("ro"),
 			says:   []string{"/tmp", "read-only"},

@@ -60,6 +60,9 @@ func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
 				{4, [2]int{2, 2}, []string{"--cpus-per-proc", "2"}},
 				{4, [2]int{2, 2}, []string{"--map-by", "slot:PE=1", "--use-hwthread-cpus"}},
 				{4, [2]int{4, 4}, []string{"--map-by", "slot:PE=2", "--use-hwthread-cpus"}},
+				{2, [2]int{2, 2}, []string{"--nolocal"}},
+				{3, [2]int{2, 2}, []string{"--nolocal"}},
+				{3, [2]int{2, 2}, []string{"--map-by", "slot:NOLOCAL"}}, // 4.1 knows no such modifier
 			} {
 				tr.line = tr.pair(l.np, l.slots[0], l.slots[1], l.add...)
 				plain, with := tr.run(plainSide, plainLimit), tr.run(launchSide, plainLimit)

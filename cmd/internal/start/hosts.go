@@ -46,7 +46,8 @@ func (s *Start) readMpirun() {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
 	run, err := mpirun.Read(mpirun.Input{Line: l, Env: l.Environ(handoff.Environ()), Decided: s.Job.Decided,
-		Root: s.root(), Dir: dir, Binary: binary, Hostname: host, Cores: runtime.NumCPU()})
+		Root: s.root(), Dir: dir, Binary: binary, Hostname: host, Cores: runtime.NumCPU(),
+		All: s.Opt.DropUnfit})
 	if err != nil { // the job has a note about it
 		return
 	}
@@ -71,7 +72,7 @@ func (s *Start) checkHosts(ctx context.Context) error {
 		s.judgeLine()
 		return nil
 	}
-	local := s.localHosts(ctx)
+	local := s.notHere(s.localHosts(ctx))
 	if !slices.Contains(local, false) {
 		s.judgeLine()
 		return nil
@@ -104,6 +105,22 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	}
 	s.addChecked(c)
 	return nil
+}
+
+// notHere leaves this host out where mpirun starts no process on it.
+func (s *Start) notHere(local []bool) []bool {
+	if !s.Mpirun.NoLocal {
+		return local
+	}
+	var others []mpirun.Host
+	for i, h := range s.Mpirun.Hosts {
+		if !local[i] {
+			others = append(others, h)
+		}
+	}
+	s.Mpirun.Hosts = others
+	s.Job.Hosts = finding.Map(others, func(h mpirun.Host) string { return h.Name })
+	return make([]bool, len(others))
 }
 
 // judgeLine says what the line itself shows, where no host is asked: hosts that launch does not read, too few slots.

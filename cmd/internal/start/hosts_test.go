@@ -85,6 +85,33 @@ func TestUnfitHostsAreLeftOutWhereSlotsSuffice(t *testing.T) {
 	}
 }
 
+// Hydra counts no slots: it would start several processes where one has its place.
+func TestHydraKeepsItsHostsWhereSlotsSuffice(t *testing.T) {
+	for line, want := range map[string]string{
+		"mpiexec -n 2 -hosts h0:1,h1:1,h2:1 ./a":  "mpiexec -hosts h0:1,h2:1 -n 2 ./a",
+		"mpiexec -n 3 -hosts h0:1,h1:1,h2:1 ./a":  "",
+		"mpiexec -n 3 -ppn 1 -hosts h0,h1,h2 ./a": "",
+		"mpiexec -n 4 -ppn 2 -hosts h0,h1,h2 ./a": "mpiexec -hosts h0,h2 -n 4 -ppn 2 ./a",
+	} {
+		typed, err := launcher.Parse(strings.Fields(line), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Start{Opt: NewOptions(), UI: ui.New(io.Discard, io.Discard, ui.Options{Env: func(string) string { return "" }})}
+		s.Job.MPI, s.Job.Line, s.unfitHosts = "mpich", typed.Of("mpich"), []string{"h1"}
+		if s.Mpirun, err = mpirun.Read(mpirun.Input{Line: s.Job.Line, Dir: "/", All: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err = s.dropUnfit(); want == "" {
+			if err == nil {
+				t.Errorf("%s: no error", line)
+			}
+		} else if got := strings.Join(s.Job.Line.Argv, " "); err != nil || got != want {
+			t.Errorf("%s: %v, got %s, want %s", line, err, got, want)
+		}
+	}
+}
+
 // Where the hosts need different values, each gets a section of the line, or the line remains and a note says why.
 func TestEachHostGetsASection(t *testing.T) {
 	v := func(value string) []setting.Var {

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -157,10 +158,11 @@ func (s *Start) dropUnfit() error {
 	})
 	slots := 0
 	for i, h := range run.Hosts {
-		if h.Slots == 0 && run.Strict { // as Open MPI counts them
-			run.Hosts[i].Slots = max(1, s.hostFacts[h.Name].Cores)
+		n := s.room(h)
+		if run.Strict { // as Open MPI counts them
+			run.Hosts[i].Slots = n
 		}
-		slots += run.Hosts[i].Slots
+		slots += n
 	}
 	who := finding.Some(s.unfitHosts)
 	refuse := func(why string) error {
@@ -180,7 +182,7 @@ func (s *Start) dropUnfit() error {
 		return refuse("it takes numbers of processes from -machinefile alone")
 	case crowded != "":
 		return refuse(crowded)
-	case run.Strict && run.NP > slots:
+	case (run.Strict || run.Forward) && run.NP > slots:
 		return refuse(fmt.Sprintf("%d processes, and the others have %s", run.NP, finding.Count(slots, "slot")))
 	}
 	line, err := launcher.Parse(s.Job.Line.OnHosts(finding.Map(run.Hosts, hostWord)), "")
@@ -192,6 +194,14 @@ func (s *Start) dropUnfit() error {
 	s.Job.Hosts = finding.Map(run.Hosts, func(h mpirun.Host) string { return h.Name })
 	s.UI.Note("without %s: the job runs on the other %s (--drop-unfit)", who, finding.Count(len(run.Hosts), "host"))
 	return nil
+}
+
+// room returns how many processes a host has room for. Hydra itself counts none: it begins anew at the first host.
+func (s *Start) room(h mpirun.Host) int {
+	if run := s.Mpirun; h.Slots == 0 && run.Forward && (run.PerHost > 1 || run.Placed != "") {
+		return run.PerHost
+	}
+	return cmp.Or(h.Slots, max(1, s.hostFacts[h.Name].Cores))
 }
 
 // hostWord returns a host as --host has it.

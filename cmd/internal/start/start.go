@@ -240,7 +240,7 @@ func (s *Start) possible(context.Context) error {
 		return exit.Errorf(exit.Config, "%s end with --role: a role that waits for another one looks as a job that hangs",
 			s.Opt.From("on-hang")).Do("omit one of both; launch doctor says what hangs")
 	}
-	if !s.Job.Several() && s.Opt.Given["bench"] {
+	if !s.Job.Several() && len(s.Mpirun.Hosts) < 2 && s.Opt.Given["bench"] {
 		s.UI.Note("--bench measures between nodes, but this job has one node: nothing is measured")
 	}
 	if !s.Job.Several() && s.Opt.EndsHung() {
