@@ -14,6 +14,7 @@ packages=(
 	"dlrover 0.6.1 20"
 	"horovod 0.28.1 35 cloudpickle packaging psutil pyyaml setuptools<75 wheel cmake<4"
 	"jax 0.10.2 100 jaxlib"
+	"lightning 2.2.5 5 click setuptools<81" # the last one with lightning run model
 	"lightning 2.6.6 5 click"
 	"nvidia-resiliency-ext 0.4.1 5"
 	"ray 2.60.0 80"

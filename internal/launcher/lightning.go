@@ -10,9 +10,15 @@ func fabricRun() starter {
 		}}
 }
 
-// lightningRun is its older name.
+// lightningRun is its older name, until 2.2, and fabricRunModel that of 2.2.
 func lightningRun() starter {
 	s := fabricRun()
 	s.names, s.sub, s.title = "lightning", "run model", "lightning run model"
+	return s
+}
+
+func fabricRunModel() starter {
+	s := fabricRun()
+	s.sub, s.title = "run model", "fabric run model"
 	return s
 }

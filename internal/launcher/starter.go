@@ -31,8 +31,8 @@ type starter struct {
 
 // starters returns the known launchers, a file for each that launch can place.
 func starters() []starter {
-	return []starter{accelerate(), accelerateAlias(), fabricRun(), lightningRun(), deepspeed(),
-		vllm(), vllmServer(), sglang(), sglangServe(), rayStart(), raySymmetric(),
+	return []starter{accelerate(), accelerateAlias(), fabricRunModel(), fabricRun(), lightningRun(),
+		deepspeed(), vllm(), vllmServer(), sglang(), sglangServe(), rayStart(), raySymmetric(),
 		{names: "torchx torchx.cli", sub: "run", title: "torchx run",
 			alone: "torchx run starts or submits the whole job, so each node would train alone"},
 		{names: "horovodrun horovod.runner.launch", title: "horovodrun", once: true,

@@ -54,6 +54,7 @@ func goldens() map[string]string {
 		"fabric run --devices 2 --num-nodes 2 t.py": "fabric run " + strings.TrimPrefix(light, "--num_nodes=2 ") +
 			"--devices 2 --num-nodes 2 t.py",
 		"lightning run model --accelerator cpu t.py": "lightning run model " + light + "--accelerator cpu t.py",
+		"fabric run model --devices 2 t.py":          "fabric run model " + light + "--devices 2 t.py",
 		"vllm serve m -tp 8 -pp=2 --port 8000":       "vllm serve m -tp 8 -pp=2 --port 8000" + server + "{0:}{1: --headless}",
 		"vllm serve m --data_parallel_size 16 --headless --node-rank 0 --nnodes=2": //
 		"vllm serve m --data_parallel_size 16{0: --node-rank 0}{1: --headless} --nnodes=2" +

@@ -19,7 +19,7 @@ import (
 
 // start is a line that people type, on two hosts.
 type start struct {
-	of      string // the package; "": .venv has it
+	of      string // the package, perhaps with its version; "": .venv has it
 	line    string // the same on both hosts; %s is the directory testdata
 	world   int    // the processes that must count each other
 	refused bool   // launch must refuse it, and the line that it prints instead makes the world
@@ -43,6 +43,8 @@ func starts() []start {
 		{"jax", "python %s/jaxed.py", 2, false},
 		{"lightning", "fabric run --devices 2 --accelerator cpu %s/fabric.py", 4, false},
 		{"lightning", "fabric run --devices 2 --num-nodes 2 --accelerator cpu %s/fabric.py", 4, false},
+		{"lightning-2.2.5", "lightning run model --devices 2 --accelerator cpu %s/fabric.py", 4, false},
+		{"lightning-2.2.5", "fabric run model --devices 2 --accelerator cpu %s/fabric.py", 4, false},
 		{"lightning", "python %s/trainer.py", 4, false},
 		{"lightning", "python %s/split.py", 4, false},
 		{"nvidia-resiliency-ext", "ft_launcher --nproc-per-node 2 %s/sum.py", 4, false},
@@ -75,16 +77,34 @@ func TestOneWorld(t *testing.T) {
 	}
 }
 
+// With ray start the nodes are one cluster, and node rank 0 is its head.
+func TestRayStartMakesOneCluster(t *testing.T) {
+	data, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := hosts{lab: netns.New(t, 2), path: installed(t, "ray"), temp: temp(t)}
+	h.lab.MayLeave("ray*", "plasma*", "tmp*")
+	done := filepath.Join(h.temp, "done")
+	counted(t, 2, h.run(t, []string{"sh", "-c", launchBin + " --nnodes 2 --store host0 ray start --num-cpus 2 || exit\n" +
+		"if [ $(hostname) = host1 ]; then while [ ! -e " + done + " ]; do sleep 0.2; done; exit; fi\n" +
+		"RAY_ADDRESS=auto python " + data + "/tasks.py; r=$?; touch " + done + "; exit $r"}))
+}
+
 // installed returns the PATH with a package's launchers, as tools/launchers.sh installs them.
 func installed(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Dir(programs.CurrentTorch(t).Python)
 	if name != "" {
-		found, err := filepath.Glob(filepath.Join("..", "..", "bin", "launchers", name+"-[0-9]*", "whole"))
-		if err != nil || len(found) == 0 {
-			t.Skipf("needs %s: tools/launchers.sh %s", name, name)
+		folder := name
+		if last := name[len(name)-1]; last < '0' || last > '9' { // without its version: the newest
+			folder += "-[0-9]*"
 		}
-		if dir, err = filepath.Abs(filepath.Join(filepath.Dir(found[0]), "bin")); err != nil {
+		found, err := filepath.Glob(filepath.Join("..", "..", "bin", "launchers", folder, "whole"))
+		if err != nil || len(found) == 0 {
+			t.Skipf("needs %s: tools/launchers.sh", name)
+		}
+		if dir, err = filepath.Abs(filepath.Join(filepath.Dir(found[len(found)-1]), "bin")); err != nil {
 			t.Fatal(err)
 		}
 	}

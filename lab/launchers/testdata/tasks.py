@@ -1,7 +1,12 @@
+import time
+
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy as On
 
 ray.init()
+end = time.monotonic() + 60
+while len(ray.nodes()) < 2 and time.monotonic() < end:  # with ray start nothing waits for the other node
+    time.sleep(0.2)
 nodes = [n["NodeID"] for n in ray.nodes() if n["Alive"]]
 
 
