@@ -175,14 +175,16 @@ func (r *resolver) likely() string {
 		return ""
 	}
 	name, words := l.Argv[l.Program], l.Argv[l.Program+1:]
-	if module, of, ok := moduleOf(name, words); ok { // one that gets a script after its options
+	scripted := slices.ContainsFunc(words, isPython)
+	if module, of, ok := moduleOf(name, words); ok { // one that gets a script after its options, and is named for it
+		scripted = false
 		if !slices.ContainsFunc(of, func(w string) bool { return strings.HasSuffix(w, ".py") }) {
 			return ""
 		}
 		name, words = module[strings.LastIndexByte(module, '.')+1:], of
 	}
 	sub := len(words) > 0 && (words[0] == "run" || words[0] == "launch")
-	named := strings.Contains(name, "launch") || strings.Contains(name, "run")
+	named := strings.Contains(name, "launch") || strings.Contains(name, "run") || scripted
 	if strings.ContainsAny(name, "/.") || slices.Contains(strings.Fields(notLaunchers), name) || !sub && !named {
 		return ""
 	}

@@ -115,6 +115,8 @@ func TestAnUnknownProgramThatLooksLikeALauncherIsNamed(t *testing.T) {
 		"ptrun --num-machines=2 t.py":                   true,
 		"tool launch --node_rank 0 t.py":                true,
 		"env A=b trainrunner --hostfile h x":            true,
+		"composer -n 2 --node_rank 0 t.py":              true,
+		"composer -n 2 t.py --node_rank 0":              false,
 		"mylaunch t.py --nnodes 2":                      false,
 		"python train.py --nnodes 2":                    false,
 		"python3 -m pkg.launch --nnodes 2":              false,
