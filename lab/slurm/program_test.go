@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"launch/lab/programs"
@@ -20,6 +21,25 @@ func (c *cluster) pmix(t *testing.T) {
 	for rank := range 4 {
 		s.says(t, fmt.Sprintf("MPI %d of 4, RANK %[1]d of 4, sum 6\n", rank))
 	}
+}
+
+// launch before mpirun asks the nodes of an allocation by srun, from a host that is none of them.
+func (c *cluster) mpirun(t *testing.T) {
+	c.write("alone.py", strings.Replace(ring, "import ctypes, os", "import ctypes, os\n"+
+		"os.environ.setdefault('RANK', '-')\nos.environ.setdefault('WORLD_SIZE', '-')", 1), 0o644)
+	salloc := []string{"env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "salloc", "-N2", "-w",
+		"c7-n11,gpu01", "--ntasks-per-node=2", launch}
+	s := c.run(t, append(salloc, "mpirun", "/usr/bin/python3", c.in("alone.py"))...)
+	s.exits(t, 0)
+	for rank := range 4 {
+		s.says(t, fmt.Sprintf("MPI %d of 4, RANK - of -, sum 6\n", rank))
+	}
+	s = c.run(t, append(salloc, "check", "--", "mpirun", "-np", "5", "/usr/bin/python3", c.in("alone.py"))...)
+	s.exits(t, 65)
+	s.says(t, "5 processes, but the hosts have 4 slots (SLURM_JOB_NODELIST)")
+	s = c.run(t, append(salloc, "check", "--", "mpirun", "/usr/bin/python3", c.in("nothing.py"))...)
+	s.exits(t, 65)
+	s.says(t, "c7-n11, gpu01: there is no "+c.in("nothing.py"))
 }
 
 // ring is an MPI program: all ranks add their numbers.

@@ -41,7 +41,8 @@ func TestSlurm(t *testing.T) {
 	t.Run("others", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
 			"tasks": c.tasks, "steps": c.steps, "array": c.array,
-			"batch": c.batchAlone, "salloc": c.salloc, "requeue": c.requeue, "pmix": c.pmix, "check": c.check,
+			"batch": c.batchAlone, "salloc": c.salloc, "requeue": c.requeue, "pmix": c.pmix,
+			"mpirun": c.mpirun, "check": c.check,
 			"unfit": c.unfit, "prolog": c.taskProlog, "lists": c.lists, "torchrun": c.torchrun,
 			"dies": c.dies, "user": c.user,
 		} {
