@@ -113,6 +113,7 @@ func (l Line) program(w World, plan []setting.Var, env []string) Exec {
 		identity("LOCAL_RANK", strconv.Itoa(t.Local), setting.Node, whyLocal),
 		identity("LOCAL_WORLD_SIZE", strconv.Itoa(t.LocalSize), setting.Node, whyLocal),
 		identity("NODE_RANK", w.NodeRank.String(), setting.Node, "this node's rank"),
+		identity("NNODES", w.Nodes.String(), setting.Job, "the number of nodes, for a program that starts torchrun itself"),
 		identity("MASTER_ADDR", w.MasterAddr, setting.Job,
 			"the address of node rank 0, so that no name has to resolve"),
 		identity("MASTER_PORT", w.MasterPort.String(), setting.Job, "reserved for this job on node rank 0"),

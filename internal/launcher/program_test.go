@@ -18,13 +18,13 @@ func TestAProgramGetsItsPlace(t *testing.T) {
 	}{
 		"one process per node": {two, map[string]string{"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0",
 			"LOCAL_WORLD_SIZE": "1",
-			"NODE_RANK":        "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}},
+			"NODE_RANK":        "1", "NNODES": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}},
 		"a task of several": {tasks, map[string]string{"RANK": "3", "WORLD_SIZE": "5", "LOCAL_RANK": "1",
 			"LOCAL_WORLD_SIZE": "2",
-			"NODE_RANK":        "1", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}},
+			"NODE_RANK":        "1", "NNODES": "2", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}},
 		"a task of one node": {alone, map[string]string{"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0",
 			"LOCAL_WORLD_SIZE": "2",
-			"NODE_RANK":        "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29777"}},
+			"NODE_RANK":        "0", "NNODES": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29777"}},
 		"alone": {World{Nodes: Known(1), Single: true}, map[string]string{}},
 	} {
 		l, err := Parse([]string{"python", "t.py"}, "")

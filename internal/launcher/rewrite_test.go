@@ -81,7 +81,8 @@ func TestADryRunPrintsWhatOnlyTheRendezvousKnows(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, v := range command(t, "python t.py", w).Set {
-		if known := strings.HasPrefix(v.Name, "LOCAL_") || v.Name == "WORLD_SIZE"; known == (v.Value == Unknown) {
+		known := strings.HasPrefix(v.Name, "LOCAL_") || v.Name == "WORLD_SIZE" || v.Name == "NNODES"
+		if known == (v.Value == Unknown) {
 			t.Errorf("%s=%s", v.Name, v.Value)
 		}
 	}
@@ -225,7 +226,8 @@ func TestScriptThatCallsTorchrunGetsPET(t *testing.T) {
 
 func TestPlainProgramGetsOneRankPerNode(t *testing.T) {
 	e := command(t, "numactl -N 0 python train.py", world)
-	want := "RANK=1 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500"
+	want := "RANK=1 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 NNODES=3 " +
+		"MASTER_ADDR=10.77.0.1 MASTER_PORT=29500"
 	if diff := cmp.Diff(strings.Fields(want), assignments(e.Set)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

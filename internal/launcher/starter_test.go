@@ -113,9 +113,9 @@ func TestALauncherGetsItsPlaceOnBothNodes(t *testing.T) {
 func TestAccelerateGetsVariablesUnlessItStartsTorchrun(t *testing.T) {
 	for line, want := range map[string]string{
 		"accelerate launch --num_processes 2 t.py": "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 " +
-			"MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
+			"NNODES=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
 		"accelerate launch --cpu --num_processes 2 t.py": "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 " +
-			"NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
+			"NODE_RANK=1 NNODES=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500",
 		"accelerate launch --multi_gpu --num_processes 2 t.py": "",
 		"fabric run t.py":         "",
 		"vllm serve m -tp 2":      "VLLM_HOST_IP=10.77.0.2",
@@ -215,7 +215,7 @@ func TestLightningInAScriptStartsTheProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := strings.Fields("NODE_RANK=1 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500")
+	want := strings.Fields("NODE_RANK=1 NNODES=2 MASTER_ADDR=10.77.0.1 MASTER_PORT=29500")
 	if diff := cmp.Diff(want, assignments(e.Set)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -250,7 +250,7 @@ func TestJAXFindsItsProcessesByItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(tt.want, assignments(e.Set)[7:], cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(tt.want, assignments(e.Set)[8:], cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", tt, diff)
 		}
 	}
@@ -299,7 +299,7 @@ func TestAsProgramLeavesALauncherAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, err := l.Command(twoNodes(1), nil, nil)
-		if err != nil || strings.Join(e.Argv, " ") != line || len(e.Set) != 7 || l.Kind != Program {
+		if err != nil || strings.Join(e.Argv, " ") != line || len(e.Set) != 8 || l.Kind != Program {
 			t.Errorf("%s: %v, %v", line, e, err)
 		}
 	}
