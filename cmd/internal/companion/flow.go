@@ -66,7 +66,7 @@ type moment struct {
 
 // trail is how packets go between two addresses.
 type trail struct {
-	link      scene.Link // of which the course is asked
+	link      scene.Link // of which the course is asked, also after it was closed: by its ports
 	at        time.Time  // of the last look
 	had       scene.Traffic
 	last      fabric.Course
@@ -109,7 +109,11 @@ func (f *flows) carried(t scene.Traffic, now time.Time) {
 		f.all, f.trails = map[scene.Link]*flow{}, map[pairOfEnds]*trail{}
 	}
 	maps.DeleteFunc(f.all, func(l scene.Link, k *flow) bool { return t[l].Inode != k.inode })
-	maps.DeleteFunc(f.trails, func(_ pairOfEnds, k *trail) bool { return f.all[k.link] == nil })
+	open := map[pairOfEnds]bool{}
+	for l := range t {
+		open[endsOf(l)] = true
+	}
+	maps.DeleteFunc(f.trails, func(ends pairOfEnds, _ *trail) bool { return !open[ends] })
 	for l, k := range t {
 		one := f.all[l]
 		if one == nil {

@@ -163,6 +163,41 @@ func TestAnotherWayByWhichDataArrivesIsNoFault(t *testing.T) {
 	}
 }
 
+// TestTheWayIsKnownAfterAConnectionWasClosed: of two connections between two nodes either one closes before the way
+// changes, and the other one gets no answer from then on.
+func TestTheWayIsKnownAfterAConnectionWasClosed(t *testing.T) {
+	other := scene.Link{Local: netip.MustParseAddrPort("10.0.0.1:40001"), Remote: link01.Remote}
+	for _, closed := range []scene.Link{link01, other} {
+		for range 8 { // the order of a map
+			var f flows
+			at, acked := time.Unix(0, 0), uint64(100)
+			now := fabric.Course{Interface: "eth0", Index: 2}
+			course := func(_, _ netip.AddrPort) (fabric.Course, error) { return now, nil }
+			open := scene.Traffic{link01: {Inode: 7}, other: {Inode: 8}}
+			traffic := func() scene.Traffic {
+				out := scene.Traffic{}
+				for l, k := range open {
+					k.Info = &scene.Info{Acked: acked}
+					out[l] = k
+				}
+				return out
+			}
+			for range 3 {
+				acked += 100
+				f.saw(traffic(), at, course)
+				at = at.Add(stuckPoll)
+			}
+			delete(open, closed)
+			now = fabric.Course{Interface: "wg0", Index: 3}
+			f.saw(traffic(), at, course)
+			at = at.Add(stuckPoll)
+			if got := f.turnedNow(link01.Local.Addr(), link01.Remote.Addr(), at, traffic(), course); got.Why == "" {
+				t.Fatalf("%v closed: nothing has changed", closed)
+			}
+		}
+	}
+}
+
 // TestALookAsksForFewCourses: of many pairs of addresses each has its turn.
 func TestALookAsksForFewCourses(t *testing.T) {
 	var f flows
