@@ -48,7 +48,18 @@ var (
 	exitHangup = cause{
 		id: "log.hangup", grade: decisive,
 		says: "{who} ended by SIGHUP: the terminal or the ssh session in which the job was started was closed",
-		do:   "start it in tmux, with nohup or setsid, or as a batch job (sbatch)",
+		do: "start it in tmux, with setsid, or as a batch job (sbatch); nohup does not help torchrun, which handles " +
+			"SIGHUP itself",
+	}
+	exitCPU = cause{
+		id: "log.cpu-time", grade: decisive,
+		says: "{who} ended by SIGXCPU: it has used the CPU time that its limit allows (RLIMIT_CPU)",
+		do:   "ulimit -t unlimited before the start; on a login node, start it as a batch job: its shell has that limit",
+	}
+	exitFileSize = cause{
+		id: "log.file-size", grade: decisive,
+		says: "{who} ended by SIGXFSZ: a file would have become larger than its limit allows (RLIMIT_FSIZE)",
+		do:   "ulimit -f unlimited before the start",
 	}
 	exitOther = cause{
 		id: "log.exited", grade: ended,
@@ -74,6 +85,10 @@ func ofExit(code string) *cause {
 		return &exitIllegal
 	case "-1", "129":
 		return &exitHangup
+	case "-24", "152":
+		return &exitCPU
+	case "-25", "153":
+		return &exitFileSize
 	case "-15", "143", "15", "-2", "130":
 		return &exitTerm
 	}
@@ -99,7 +114,7 @@ func (c *cause) meant(vals map[string]string) *cause {
 // signals returns the numbers of the signals that end processes, by name.
 func signals() map[string]string {
 	return map[string]string{"SIGHUP": "1", "SIGINT": "2", "SIGILL": "4", "SIGABRT": "6", "SIGBUS": "7", "SIGFPE": "8",
-		"SIGKILL": "9", "SIGSEGV": "11", "SIGTERM": "15"}
+		"SIGKILL": "9", "SIGSEGV": "11", "SIGTERM": "15", "SIGXCPU": "24", "SIGXFSZ": "25"}
 }
 
 // signalOf returns the number of the signal in an exit code.

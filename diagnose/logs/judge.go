@@ -158,11 +158,13 @@ func hasCause(all []verdict.Verdict, id string) bool {
 	return slices.ContainsFunc(all, func(v verdict.Verdict) bool { return v.Cause == id })
 }
 
-// same returns the events with the cause of one of them, and for errors of programs with its text.
+// same returns the events with the cause of one of them, for errors of programs with its text, and for exits with its
+// code.
 func same(all []*event, one *event) (out []*event) {
 	out = []*event{one}
 	for _, e := range all {
-		if e != one && e.cause.id == one.cause.id && (one.cause.grade != failed || sameText(e.text, one.text)) {
+		if e != one && e.cause.id == one.cause.id && (one.cause.grade != failed || sameText(e.text, one.text)) &&
+			(one.cause.id != exitOther.id || e.vals["code"] == one.vals["code"]) {
 			out = append(out, e)
 		}
 	}

@@ -51,9 +51,9 @@ func characters(_ context.Context, in preflight.Input) []finding.Finding {
 		if f, ok := unseen(what, arg); ok {
 			out = append(out, f)
 		}
-		if r := dash(arg); r != 0 {
-			out = append(out, finding.Warnf("%s begins with %s, which is no hyphen-minus (-); probably %s", what,
-				fmt.Sprintf("%U", r), copied).Breaking("no program takes it for an option").Do("%s", again))
+		if r := dash(arg); r != 0 && (i == 0 || !option.MatchString(in.Job.Line.Argv[i-1])) { // else it may be a value
+			out = append(out, finding.Warnf("%s has %U where an option has a hyphen-minus (-); probably %s", what, r,
+				copied).Breaking("no program takes it for an option").Do("%s", again))
 		}
 	}
 	for _, name := range variables() {

@@ -23,9 +23,9 @@ func TestCharactersThatAreNotSeen(t *testing.T) {
 		{"--title=Bob\u2019s", "", "ok"},
 		{"export A=1\nexport B=2\n", "", "ok"},
 		{"--name=gr\u00fc\u00dfe", "", "ok"},
-		{"\u2013-lr=3", "", "warn argument 2 of the command begins with U+2013, which is no hyphen-minus"},
-		{"\u2014epochs", "", "warn begins with U+2014"},
-		{"-\u2013epochs", "", "warn begins with U+2013"},
+		{"\u2013-lr=3", "", "warn argument 2 of the command has U+2013 where an option has a hyphen-minus"},
+		{"\u2014epochs", "", "warn has U+2014"},
+		{"-\u2013epochs", "", "warn has U+2013"},
 		{"--range=10\u201320", "", "ok"},
 		{"\u2013", "", "ok"},
 		{"\u2014a text", "", "ok"},
@@ -36,6 +36,9 @@ func TestCharactersThatAreNotSeen(t *testing.T) {
 		checktest.Wants(t, checktest.Verdict(t, Checks(), "command.characters", in), tc.want)
 	}
 	in := checktest.Four()
+	in.Job.Line.Argv = []string{"python", "t.py", "--prompt", "\u2014hello"}
+	checktest.Wants(t, checktest.Verdict(t, Checks(), "command.characters", in), "ok")
+	in = checktest.Four()
 	in.Job.Windows = []string{"/w/job.env"}
 	f := checktest.Verdict(t, Checks(), "command.characters", in)
 	checktest.Wants(t, f, "warn /w/job.env has Windows line ends")

@@ -168,7 +168,7 @@ func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 			f = f.Do("ls -l %s   # copy it to this node, or mount its file system", path)
 		}
 		if r := dash(path); r != 0 {
-			f = finding.Failf("%s begins with %U, which is no hyphen-minus (-): it is taken for the script, and does not exist",
+			f = finding.Failf("%s has %U where an option has a hyphen-minus (-): it is taken for the script, and does not exist",
 				path, r).Do("%s", again)
 		}
 	case barred(err) != "":

@@ -77,7 +77,7 @@ func TestScript(t *testing.T) {
 	}{
 		{"torchrun t.py", stat(0o644, nil), "ok t.py exists"},
 		{"torchrun t.py", gone, "fail t.py does not exist on this node"},
-		{"torchrun \u2013-max-restarts 0 t.py", gone, "fail U+2013, which is no hyphen-minus"},
+		{"torchrun \u2013-max-restarts 0 t.py", gone, "fail U+2013 where an option has a hyphen-minus"},
 		{"numactl -C 0-7 python -u t.py", gone, "fail t.py does not exist"},
 		{"python t.py/x.py", stat(0, syscall.ENOTDIR), "fail t.py/x.py does not exist"},
 		{"python t.py", stat(0, syscall.EACCES), "fail t.py cannot be read"},
