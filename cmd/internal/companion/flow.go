@@ -259,7 +259,7 @@ func (f *flows) crawling() (out []scene.Crawl) {
 // turned returns how the way of this node's packets to an address has changed since they arrived there; the zero Fault:
 // it has not, or that is not known, or data was acknowledged since then.
 func (f *flows) turned(from, to netip.Addr) fabric.Fault {
-	return f.turnedNow(from, to, time.Now(), scene.TrafficWith([]netip.Addr{to.Unmap()}), fabric.CourseOf)
+	return f.turnedNow(from, to, time.Now(), openTo([]netip.Addr{to.Unmap()}), fabric.CourseOf)
 }
 
 // turnedNow does what turned does, with what connections to that address have carried until now.

@@ -94,6 +94,12 @@ func (d *doctor) traffic(ctx context.Context) scene.Traffic {
 	if len(at) == 0 {
 		return nil
 	}
+	return openTo(at)
+}
+
+// openTo returns what the open connections of this node to some addresses of other nodes have carried so far. One that
+// a process has closed stays in the kernel until its last data is acknowledged, and is left out.
+func openTo(at []netip.Addr) scene.Traffic {
 	t := scene.TrafficWith(at)
 	maps.DeleteFunc(t, func(l scene.Link, k scene.Socket) bool {
 		to := l.Remote.Addr().Unmap()
