@@ -1,10 +1,12 @@
 package fabric
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -19,6 +21,8 @@ type Course struct {
 	Table     int        // of the route
 	Redirect  bool       // the gateway was named by a router, with an ICMP redirect
 	Hardware  string     // the hardware address of the interface that has this node's end; "": it has no such address
+	Local     bool       // this node has the other end's address itself: its packets do not leave it
+	Neighbour string     // the hardware address to which packets for a neighbour go; "": a gateway, or not known
 }
 
 // CourseOf returns how this node sends the packets of a connection now, from its end here to the other one. It
@@ -29,6 +33,7 @@ func CourseOf(from, to netip.AddrPort) (Course, error) { return Courses()(from, 
 // address of this node.
 func Courses() func(from, to netip.AddrPort) (Course, error) {
 	hardware := map[netip.Addr]string{}
+	near := map[int]map[netip.Addr]string{}
 	return func(from, to netip.AddrPort) (c Course, err error) {
 		h, err := askRoute(from, to)
 		if err != nil {
@@ -39,19 +44,64 @@ func Courses() func(from, to netip.AddrPort) (Course, error) {
 			i, _ := interfaceWith(own)
 			hardware[own] = i.HardwareAddr.String()
 		}
-		return Course{h.iface, h.index, h.gateway, h.table, h.redirect, hardware[own]}, nil
+		if near[h.index] == nil {
+			near[h.index] = neighboursOf(h.index)
+		}
+		c = Course{h.iface, h.index, h.gateway, h.table, h.redirect, hardware[own], h.local, ""}
+		if !h.gateway.IsValid() {
+			c.Neighbour = near[h.index][to.Addr().Unmap()]
+		}
+		return c, nil
 	}
+}
+
+// neighboursOf returns the hardware addresses that the kernel has of an interface's neighbours.
+func neighboursOf(iface int) map[netip.Addr]string {
+	out := map[netip.Addr]string{}
+	all, _ := netlink.NeighList(iface, netlink.FAMILY_ALL)
+	for _, n := range all {
+		a, ok := netip.AddrFromSlice(n.IP)
+		if ok && len(n.HardwareAddr) == 6 && n.State&(unix.NUD_FAILED|unix.NUD_INCOMPLETE|unix.NUD_NOARP) == 0 {
+			out[a.Unmap()] = n.HardwareAddr.String()
+		}
+	}
+	return out
 }
 
 // Same reports whether packets go the same way, from the same hardware address.
 func (c Course) Same(d Course) bool {
-	return c.Index == d.Index && c.Gateway == d.Gateway && c.Hardware == d.Hardware
+	return c.Index == d.Index && c.Gateway == d.Gateway && c.Hardware == d.Hardware && c.Neighbour == d.Neighbour
+}
+
+// Moved returns why the machine that answers for an address now is not the one to which packets went while they
+// arrived; the zero Fault: nothing shows that. sharer is another node that has the neighbour's hardware address; "":
+// not known.
+func (c Course) Moved(before Course, from, to netip.AddrPort, sharer string) Fault {
+	there := to.Addr().Unmap()
+	if c.Local || c.Index != before.Index || c.Gateway != before.Gateway {
+		return c.Turned(before, from, to)
+	}
+	if c.Neighbour == before.Neighbour || c.Neighbour == "" || before.Neighbour == "" {
+		return Fault{}
+	}
+	is := "another machine has that address, or its node has another interface for it"
+	if sharer != "" {
+		is = "as " + sharer + " has"
+	}
+	return Fault{fmt.Sprintf("%s is at another hardware address now, %s: %s; while packets arrived it was at %s", there,
+		c.Neighbour, is, before.Neighbour), fmt.Sprintf("ip neigh show %s; ip -br addr   # which node has that address, and "+
+		"what gave it to that one (keepalived, kube-vip, docker)?", there)}
 }
 
 // Turned returns what has changed since packets of a connection went another way, and arrived; the zero Fault: nothing.
 func (c Course) Turned(before Course, from, to netip.AddrPort) Fault {
 	here, there := from.Addr().Unmap(), to.Addr().Unmap()
 	switch {
+	case c.Local && !before.Local:
+		return Fault{fmt.Sprintf("this node has %s itself now, on %s: its packets for that address do not leave it, and "+
+			"reached another machine before", there, cmp.Or(carrier(there), c.Interface)),
+			fmt.Sprintf("ip -br addr | grep -wF %s; ip route get %[1]s   # what has given that address to this node (a bridge "+
+				"of docker, keepalived, kube-vip)?", there)}
 	case c.Index != before.Index || c.Gateway != before.Gateway:
 		f := Fault{fmt.Sprintf("this node sends packets from %s to %s %s now, and sent them %s while they arrived", here,
 			there, c.way(), before.way()),

@@ -309,6 +309,7 @@ func (e *ends) blame(what string) {
 	case left != nil:
 		e.p.say(finding.Warnf("%s, before %s failed: a rank that exchanges data with it fails", left, what).
 			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
+	case e.sayMoved(what):
 	case e.vanished != nil:
 		e.p.say(withoutReport(*e.vanished, what), "")
 	case e.failedHere() && e.failed.end.fix() != "":

@@ -42,6 +42,7 @@ type flows struct {
 	mu     sync.Mutex
 	all    map[scene.Link]*flow
 	trails map[pairOfEnds]*trail
+	past   map[pairOfEnds]trail // those whose connections have ended
 }
 
 // flow is one open connection.
@@ -106,14 +107,19 @@ func (f *flows) carried(t scene.Traffic, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.all == nil {
-		f.all, f.trails = map[scene.Link]*flow{}, map[pairOfEnds]*trail{}
+		f.all, f.trails, f.past = map[scene.Link]*flow{}, map[pairOfEnds]*trail{}, map[pairOfEnds]trail{}
 	}
 	maps.DeleteFunc(f.all, func(l scene.Link, k *flow) bool { return t[l].Inode != k.inode })
 	open := map[pairOfEnds]bool{}
 	for l := range t {
 		open[endsOf(l)] = true
 	}
-	maps.DeleteFunc(f.trails, func(ends pairOfEnds, _ *trail) bool { return !open[ends] })
+	maps.DeleteFunc(f.trails, func(ends pairOfEnds, r *trail) bool {
+		if !open[ends] && r.isKnown {
+			f.past[ends] = *r
+		}
+		return !open[ends]
+	})
 	for l, k := range t {
 		one := f.all[l]
 		if one == nil {
@@ -125,7 +131,9 @@ func (f *flows) carried(t scene.Traffic, now time.Time) {
 		}
 		one.saw(moment{now, k.Info.Acked, k.Info.Sent, k.Info.Again, k.Info.Full, k.SendQ, k.Info.Unsent})
 		if f.trails[endsOf(l)] == nil {
-			f.trails[endsOf(l)] = &trail{link: l}
+			r := f.past[endsOf(l)] // what had arrived then is no proof of the way now
+			r.link = l
+			f.trails[endsOf(l)] = &r
 		}
 	}
 }

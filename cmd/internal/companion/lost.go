@@ -126,39 +126,58 @@ func (p *companion) adrift() string {
 	case i.Flags&net.FlagRunning == 0:
 		return i.Name + " has no link"
 	}
-	if who := p.claimant(own, i); who != nil {
+	if who := p.claimant(own, i); who != "" {
 		return fmt.Sprintf("another machine (%s) has this node's address %s, too", who, own)
 	}
 	return ""
 }
 
-// claimant returns the hardware address of another machine that has this node's own address; nil: none is known.
-func (p *companion) claimant(own netip.Addr, i net.Interface) net.HardwareAddr {
+// claimant returns the hardware address of another machine that has this node's own address, and which node that is, if
+// it is one; "": no such machine is known.
+func (p *companion) claimant(own netip.Addr, i net.Interface) string {
 	who, err := fabric.Claimant(own, i.Name)
 	if err != nil || who == nil {
-		return nil
+		return ""
 	}
 	var near []netip.Addr
+	names := map[netip.Addr]string{}
 	for _, n := range p.doctor.others(p.ctx) {
 		if onLink(i, n.Addr) {
-			near = append(near, n.Addr)
+			near, names[n.Addr] = append(near, n.Addr), n.Name
 		}
 	}
-	return usurper(who, near, func(a netip.Addr) net.HardwareAddr {
+	who, at := usurper(who, near, func(a netip.Addr) net.HardwareAddr {
 		theirs, _ := fabric.Claimant(a, i.Name)
 		return theirs
 	})
+	switch {
+	case who == nil:
+		return ""
+	case at.IsValid():
+		return fmt.Sprintf("%s, as %s has", who, names[at])
+	}
+	return who.String()
 }
 
-// usurper returns the machine that answers for this node's address; nil: it may be a device that answers for all. Of
-// the other nodes near it, one of the first three has to answer with another hardware address.
-func usurper(who net.HardwareAddr, near []netip.Addr, ask func(netip.Addr) net.HardwareAddr) net.HardwareAddr {
+// usurper returns the machine that answers for this node's address, and the address of another node for which it
+// answers, too, if there is one; nil: it may be a device that answers for all. Of the other nodes near it, one of the
+// first three has to answer with another hardware address.
+func usurper(who net.HardwareAddr, near []netip.Addr, ask func(netip.Addr) net.HardwareAddr) (net.HardwareAddr,
+	netip.Addr) {
+	var at netip.Addr
+	apart := false
 	for _, a := range near[:min(3, len(near))] {
-		if theirs := ask(a); theirs != nil && !bytes.Equal(theirs, who) {
-			return who
+		theirs := ask(a)
+		if same := bytes.Equal(theirs, who); same && !at.IsValid() {
+			at = a
+		} else if !same && theirs != nil {
+			apart = true
 		}
 	}
-	return nil
+	if !apart {
+		return nil, netip.Addr{}
+	}
+	return who, at
 }
 
 // onLink reports whether an address is in a network of an interface.

@@ -180,17 +180,19 @@ func TestWhoTakesAnAddressAnswersForThatAlone(t *testing.T) {
 		near    []netip.Addr
 		answers []net.HardwareAddr
 		want    net.HardwareAddr
+		at      netip.Addr
 	}{
-		"another machine":                 {near, []net.HardwareAddr{other, nil}, thief},
-		"another node":                    {near, []net.HardwareAddr{thief, other}, thief},
-		"a device that answers for all":   {near, []net.HardwareAddr{thief, thief}, nil},
-		"no other node answers":           {near, []net.HardwareAddr{nil, nil}, nil},
-		"no other node is in the network": {nil, nil, nil},
+		"another machine":                 {near, []net.HardwareAddr{other, nil}, thief, netip.Addr{}},
+		"another node":                    {near, []net.HardwareAddr{thief, other}, thief, near[0]},
+		"another node, seen last":         {near, []net.HardwareAddr{other, thief}, thief, near[1]},
+		"a device that answers for all":   {near, []net.HardwareAddr{thief, thief}, nil, netip.Addr{}},
+		"no other node answers":           {near, []net.HardwareAddr{nil, nil}, nil, netip.Addr{}},
+		"no other node is in the network": {nil, nil, nil, netip.Addr{}},
 	} {
 		i := -1
-		got := usurper(thief, tc.near, func(netip.Addr) net.HardwareAddr { i++; return tc.answers[i] })
-		if got.String() != tc.want.String() {
-			t.Errorf("%s: got %s, want %s", name, got, tc.want)
+		got, at := usurper(thief, tc.near, func(netip.Addr) net.HardwareAddr { i++; return tc.answers[i] })
+		if got.String() != tc.want.String() || at != tc.at {
+			t.Errorf("%s: got %s %s, want %s %s", name, got, at, tc.want, tc.at)
 		}
 	}
 }

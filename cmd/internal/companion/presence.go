@@ -30,8 +30,10 @@ const (
 		"processor time"
 	isAbsent presence = "nothing answers at its address"
 	isHelper presence = "its ranks still send data: launch's own process there is stopped or has ended"
-	isSlow   presence = "is slow or full, or loses packets"
-	isLossy  presence = "loses packets"
+	// isMoved: what answers at its address may be another machine.
+	isMoved presence = "another machine may have its address"
+	isSlow  presence = "is slow or full, or loses packets"
+	isLossy presence = "loses packets"
 )
 
 // isShut says what isStopped may be where no connection opens: a full queue looks like a filter of that port, or of
@@ -43,6 +45,7 @@ const isShut = "its machine answers, and no connection to launch opens there: st
 type sight struct {
 	is   presence
 	path string // isLossy and isSlow
+	way  string // isMoved and isHelper: why another machine may have its address; "": it has not
 	shut bool   // isStopped: no connection opened
 	some bool   // isLossy: some new connections never open, and the others at once
 }
@@ -50,6 +53,12 @@ type sight struct {
 func (s sight) String() string {
 	if s.is == isStopped && s.shut {
 		return isShut
+	}
+	switch {
+	case s.is == isHelper && s.way != "":
+		return "its ranks still send data: " + s.way
+	case s.way != "":
+		return s.way
 	}
 	return string(s.is)
 }
@@ -120,6 +129,11 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 	}
 	from := scene.Heard(heardWithin, p.doctor.family)
 	heard := slices.ContainsFunc(at, func(a netip.Addr) bool { return slices.Contains(from, a) })
+	if now == hasEnded {
+		if f := p.doctor.moved(n, p.doctor.others(ctx)); f.Why != "" {
+			return sight{is: weigh(isMoved, heard, further{}, scene.Exchanged{}), way: f.Why}
+		}
+	}
 	if now != isBack && now != isStopped && now != isAbsent {
 		return sight{is: weigh(now, heard, further{}, scene.Exchanged{})}
 	}
@@ -194,7 +208,7 @@ func weigh(now presence, heard bool, m further, e scene.Exchanged) presence {
 	case now == isAbsent && (heard || e.Segments > 0), now == isStopped && heard && lost && !m.alive:
 		return isSlow
 	}
-	if heard && (now == hasEnded || now == isStopped) {
+	if heard && (now == hasEnded || now == isStopped || now == isMoved) {
 		return isHelper
 	}
 	return now
@@ -370,29 +384,4 @@ func (p *companion) sleep(pause time.Duration) bool {
 	case <-p.running.Done():
 		return false
 	}
-}
-
-// callLost calls a node, and returns also how many segments had to be sent again, as far as is known.
-func (p *companion) callLost(n rendezvous.Partner) (now presence, again int) {
-	ctx, cancel := context.WithTimeout(p.ctx, callBudget)
-	defer cancel()
-	a, err := sidechannel.Probe(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), p.spec.Token.Keys(p.spec.Job).Client(),
-		sidechannel.Options{})
-	if sidechannel.Here(err) {
-		return presence("this node could not call it: " + err.Error()), 0
-	}
-	switch sidechannel.CauseOf(err) {
-	case "":
-		return isBack, a.Retrans
-	case sidechannel.Refused:
-		return hasEnded, 0
-	case sidechannel.Silent:
-		if a.ID != "" { // it has greeted: what it sent then was lost or late
-			return isBack, max(1, a.Retrans)
-		}
-		return isStopped, a.Retrans
-	case sidechannel.Dropped, sidechannel.NoHost, sidechannel.NoRoute, sidechannel.Unknown:
-		return isAbsent, 0
-	}
-	return notCalled, 0
 }

@@ -2,11 +2,13 @@ package companion
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"launch/internal/finding"
+	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
 
@@ -29,6 +31,9 @@ func (e *ends) missing(ctx context.Context) {
 	}
 	call := func(n rendezvous.Partner) presence {
 		now, _ := e.p.callLost(n)
+		if now == hasEnded && e.p.doctor.moved(n, near).Why != "" {
+			return isMoved
+		}
 		return now
 	}
 	e.vanished = vanished(near, call, func(n rendezvous.Partner) bool { return e.silent(ctx, n) })
@@ -76,4 +81,29 @@ func withoutReport(n rendezvous.Partner, what string) finding.Finding {
 		"%s, as %s failed, whose failure may follow from that): that machine or its container was restarted, or the "+
 		"processes there were killed", n.Rank, n.Name, time.Now().Format("15:04:05"), what).Named("node.lost").
 		Do("uptime; dmesg -T   # there: since when it is up, and whether the kernel killed processes")
+}
+
+// callLost calls a node, and returns also how many segments had to be sent again, as far as is known.
+func (p *companion) callLost(n rendezvous.Partner) (now presence, again int) {
+	ctx, cancel := context.WithTimeout(p.ctx, callBudget)
+	defer cancel()
+	a, err := sidechannel.Probe(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), p.spec.Token.Keys(p.spec.Job).Client(),
+		sidechannel.Options{})
+	if sidechannel.Here(err) {
+		return presence("this node could not call it: " + err.Error()), 0
+	}
+	switch sidechannel.CauseOf(err) {
+	case "":
+		return isBack, a.Retrans
+	case sidechannel.Refused:
+		return hasEnded, 0
+	case sidechannel.Silent:
+		if a.ID != "" { // it has greeted: what it sent then was lost or late
+			return isBack, max(1, a.Retrans)
+		}
+		return isStopped, a.Retrans
+	case sidechannel.Dropped, sidechannel.NoHost, sidechannel.NoRoute, sidechannel.Unknown:
+		return isAbsent, 0
+	}
+	return notCalled, 0
 }
