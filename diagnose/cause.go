@@ -248,6 +248,14 @@ var pathCauses = []Cause{
 		Source: "tcp_info: backoff; a new connection between the companions",
 	},
 	{
+		ID: "path.new", depth: onTheSpot, Title: "No new connection gets to a node",
+		Sign:    "The job trains on until it makes a new group, as for a checkpoint, and then hangs.",
+		For:     "a rank's call was sent three times more without an answer, and launch's own calls have no answer either",
+		Against: "launch's own calls open: then it is one port",
+		Do:      "look at the filters of both nodes, and at limits on new connections",
+		Source:  "tcp_info: SYN-SENT with retransmissions; new connections between the companions",
+	},
+	{
 		ID: "path.loss", depth: onTheSpot, Title: "A path loses packets",
 		Sign:    "The job is slow by far, or stops for seconds each time.",
 		For:     "packets are retransmitted again and again, and long ones arrive at times",

@@ -214,19 +214,26 @@ func TestACallWithoutAnAnswerIsComparedWithLaunchsOwn(t *testing.T) {
 		user int
 		path []scene.Path
 		want string
+		new  bool
+		sent uint32 // again
 	}{
-		"a port":          {0, []scene.Path{{To: there, Outcome: scene.Answered}}, "a filter of that port"},
-		"a user":          {99, []scene.Path{{To: there, Outcome: scene.Answered}}, "or of what user 99 sends"},
-		"new connections": {0, []scene.Path{{To: there, Outcome: scene.Unreachable}}, "no new connection gets there"},
-		"not tried":       {0, nil, "calls host1 at port 4444 and gets no answer"},
+		"a port":          {0, []scene.Path{{To: there, Outcome: scene.Answered}}, "a filter of that port", false, 4},
+		"a user":          {99, []scene.Path{{To: there, Outcome: scene.Answered}}, "or of what user 99 sends", false, 4},
+		"new connections": {0, []scene.Path{{To: there, Outcome: scene.Unreachable}}, "no new connection gets there", true, 4},
+		"for a moment":    {0, []scene.Path{{To: there, Outcome: scene.Unreachable}}, "no new connection gets there", false, 2},
+		"some of them": {0, []scene.Path{{To: there, Outcome: scene.Unreachable, Knocks: 12, Late: 12, Never: 7}},
+			"no new connection gets there", false, 4},
+		"an error here": {0, []scene.Path{{To: there, Outcome: scene.Unreachable, Here: "EPERM"}}, "", false, 4},
+		"not tried":     {0, nil, "calls host1 at port 4444 and gets no answer", false, 4},
 	} {
 		zero := plainRank(0, "python", 1)
-		zero.Sockets = []scene.Socket{{PID: zero.Procs[0].PID, State: "syn-sent", Info: &scene.Info{Retrans: 4},
+		zero.Sockets = []scene.Socket{{PID: zero.Procs[0].PID, State: "syn-sent", Info: &scene.Info{Retrans: tt.sent},
 			Local: netip.MustParseAddrPort("10.0.0.1:40001"), Remote: netip.AddrPortFrom(there, 4444)}}
 		zero.Procs[0].User, zero.Paths = tt.user, tt.path
 		zero.Peers = []scene.Peer{{Name: "host1", Rank: 1, Addrs: []netip.Addr{there}}} // its launch does not answer
 		v := Judge([]scene.Scene{zero})[0].Why[0]
-		if v.Cause != "mesh.dropped" || !strings.Contains(v.Says, tt.want) || !slices.Contains(v.Nodes, "host1") {
+		if cause := map[bool]string{true: "path.new", false: "mesh.dropped"}[tt.new]; v.Cause != cause ||
+			tt.new != (v.Sure == verdict.Certain) || !strings.Contains(v.Says, tt.want) || !slices.Contains(v.Nodes, "host1") {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}

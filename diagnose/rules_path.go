@@ -133,6 +133,11 @@ func (v *view) dialElsewhere(s *seat, k scene.Socket, addr netip.Addr) claim {
 	c.Says = fmt.Sprintf("%s calls %s at port %d and gets no answer", s.who(), name, port)
 	t, tried := v.tried(s.node, v.atAddr(addr), k.Local.Addr().Unmap(), addr)
 	switch user := s.proc.User; {
+	case tried && t.Outcome == scene.Unreachable && t.Here == "" && t.Never == t.Knocks && k.Unopened():
+		return claimed("path.new", verdict.Certain, c.Says+", nor does launch at another port: no new connection gets "+
+			"there").of(nil, s.node, &node{name: name}).
+			do(fmt.Sprintf("nft list ruleset; iptables -S   # on %s and %s: a filter, a network policy, or a limit on "+
+				"connections", s.node.name, name))
 	case tried && t.Outcome == scene.Unreachable:
 		c.Says += ", nor does launch at another port: no new connection gets there"
 		c.Do = fmt.Sprintf("nft list ruleset; iptables -S   # on %s and %s: a filter, or a limit on connections", s.node.name,

@@ -273,6 +273,12 @@ func (k Socket) Unanswered() bool {
 	return k.State == "syn-sent" && (k.Info == nil || k.Info.Retrans+uint32(k.Info.Backoff) >= 2)
 }
 
+// Unopened reports whether a call got no answer to its first packets for so long that no moment of loss explains it:
+// the third of them was sent after 3 s and more.
+func (k Socket) Unopened() bool {
+	return k.State == stateSynSent && k.Info != nil && k.Info.Retrans >= 3 && !k.Remote.Addr().Unmap().IsLoopback()
+}
+
 // Knocks is how many connections are opened at once to see whether first packets get lost, in a job of few nodes.
 const Knocks = 12
 

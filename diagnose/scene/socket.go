@@ -66,6 +66,9 @@ func sockets(job []*seen, at *moment, here uint64, more map[uint64]map[uint16]bo
 // pids returns the processes, and is called only where there is such a connection of any process.
 func Stuck(pids func() []int) []netip.Addr { return remotes(Socket.Stuck, pids) }
 
+// Unopened returns to which addresses processes of a job call in vain.
+func Unopened(pids func() []int) []netip.Addr { return remotes(Socket.Unopened, pids) }
+
 // Unheard returns connections of this network namespace from a local port, of any process, on which data was
 // acknowledged before, and what was sent since is not, however often.
 func Unheard(port uint16) (out []Socket) {

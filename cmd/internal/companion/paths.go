@@ -74,7 +74,7 @@ func (p *paths) try(sockets []scene.Socket) {
 			continue
 		}
 		stuck[to] = k.Local.Addr().Unmap()
-		if k.Stuck() {
+		if k.Stuck() || k.Unopened() {
 			budget = pathBudget
 		}
 	}

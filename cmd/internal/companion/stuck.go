@@ -45,7 +45,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		}
 		d.flows.saw(d.traffic(ctx), time.Now(), fabric.Courses())
 		d.flows.owned(func() scene.Traffic { return scene.TrafficOf(d.family) })
-		stuck := d.stuck()
+		stuck := append(d.stuck(), d.unopened(ctx)...)
 		crawls := d.crawling()
 		first := func(key string) bool { // a crawl may end and begin again: it is said once
 			is := said != key && (len(crawls) == 0 || !crawled[key])
@@ -77,7 +77,8 @@ func (d *doctor) watchPaths(ctx context.Context) {
 				d.p.say(*f, "")
 			}
 		}
-		if ok && (a.Why[0].Cause == "path.loss" || len(crawls)+len(d.stuck()) > 0) && first(a.Key()) { // some arrive
+		lasts := ok && slices.Contains([]string{"path.loss", "path.new"}, a.Why[0].Cause) // some arrive, or none was open
+		if ok && (lasts || len(crawls)+len(d.stuck()) > 0) && first(a.Key()) {
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
 		}
 		next = time.Now().Add(pause)
@@ -133,6 +134,24 @@ func (d *doctor) stuck() []netip.Addr {
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(found, func(to netip.Addr) bool {
 		return slices.Contains(d.lost, to) || slices.Contains(d.slow, to)
+	})
+}
+
+// unopened returns at which addresses of other nodes calls of this node's command have no answer. A node that is
+// reported as lost, or its path as slow, is no such case.
+func (d *doctor) unopened(ctx context.Context) []netip.Addr {
+	found := scene.Unopened(d.family)
+	if len(found) == 0 {
+		return nil
+	}
+	var at []netip.Addr
+	for _, n := range d.others(ctx) {
+		at = append(append(at, n.Addr), n.Addrs...)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.DeleteFunc(found, func(to netip.Addr) bool {
+		return !slices.Contains(at, to) || slices.Contains(d.lost, to) || slices.Contains(d.slow, to)
 	})
 }
 
@@ -222,8 +241,11 @@ func failedThere(a verdict.Answer, e *ends) verdict.Answer {
 // stuckFinding says why a connection is stuck.
 func stuckFinding(a verdict.Answer, adrift string) finding.Finding {
 	what := "a connection of the command is stuck"
-	if a.Why[0].Cause == "path.loss" {
+	switch a.Why[0].Cause {
+	case "path.loss":
 		what = "a connection of the command is slow by far, or stuck"
+	case "path.new":
+		what = "a new connection of the command gets no answer"
 	}
 	return because(what, a, adrift).Named("job.path").
 		Breaking("ranks that exchange data over it wait until their own timeout")
