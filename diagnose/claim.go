@@ -20,6 +20,7 @@ type claim struct {
 	what  string
 	// shared: of a lost path, a third node reaches both ends.
 	shared bool
+	tunnel string // of a lost path: the interface, if it is a tunnel; "": it is none
 }
 
 // claimed makes a claim of a cause of the table, with its remedy.

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,49 @@ func TestANodeThatAThirdOneReachesIsNotCutOff(t *testing.T) {
 	got := (&view{hosts: []*node{a, b, c}}).bothEnds([]claim{lost(b, a), lost(c, a)})
 	if len(got) != 2 || got[0].Says != "b gets no answer from a" {
 		t.Errorf("%d, %q", len(got), got[0].Says)
+	}
+}
+
+// TestALostPathThroughATunnelHasNoCable: where the way of each is a tunnel, that is named; else the cable.
+func TestALostPathThroughATunnelHasNoCable(t *testing.T) {
+	for _, tunnel := range []string{"", "tailscale0"} {
+		a, b, c := &node{name: "a"}, &node{name: "b"}, &node{name: "c"}
+		lost := func(from, to *node) claim {
+			x := claimed("path.lost", verdict.Certain, "").of(nil, from, to)
+			x.tunnel = tunnel
+			return x
+		}
+		all := []claim{lost(b, a), lost(c, a)}
+		for _, hosts := range [][]*node{{a, b, c}, {a}} {
+			got := (&view{hosts: hosts}).bothEnds(slices.Clone(all))[0].Says
+			if strings.Contains(got, "its cable") != (tunnel == "") ||
+				strings.Contains(got, "its end of the tunnel tailscale0") != (tunnel != "") {
+				t.Errorf("%q: %q", tunnel, got)
+			}
+		}
+		near := &node{name: "a", scene: &scene.Scene{Ways: []scene.Way{{To: netip.MustParseAddr("10.0.0.2"),
+			Tunnel: tunnel}}}}
+		says, _ := pair{near: near, where: "b", remote: netip.MustParseAddr("10.0.0.2")}.lost()
+		if strings.Contains(says, "a cable") != (tunnel == "") {
+			t.Errorf("%q: %q", tunnel, says)
+		}
+	}
+}
+
+// TestAnInterfaceThatWasDeletedIsNamed: where only the address is gone, that.
+func TestAnInterfaceThatWasDeletedIsNamed(t *testing.T) {
+	own, to := netip.MustParseAddrPort("10.0.0.1:40001"), netip.MustParseAddrPort("10.0.0.2:4444")
+	for _, deleted := range []bool{true, false} {
+		n := &node{name: "h0", scene: &scene.Scene{Addrs: []netip.Addr{netip.MustParseAddr("10.9.9.9")},
+			Ways: []scene.Way{{To: to.Addr(), Deleted: deleted, Wrong: "the interface of this node is no more"}}}}
+		says, _, _ := (&view{}).staysHere(n, scene.Socket{Local: own, Remote: to}, scene.Path{}, "h1")
+		want := "h0's address 10.0.0.1 is gone"
+		if deleted {
+			want = "the interface of h0 is no more"
+		}
+		if !strings.HasPrefix(says, want) {
+			t.Errorf("%t: %q", deleted, says)
+		}
 	}
 }
 

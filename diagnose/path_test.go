@@ -217,10 +217,12 @@ func TestACallWithoutAnAnswerIsComparedWithLaunchsOwn(t *testing.T) {
 		new  bool
 		sent uint32 // again
 	}{
-		"a port":          {0, []scene.Path{{To: there, Outcome: scene.Answered}}, "a filter of that port", false, 4},
-		"a user":          {99, []scene.Path{{To: there, Outcome: scene.Answered}}, "or of what user 99 sends", false, 4},
-		"new connections": {0, []scene.Path{{To: there, Outcome: scene.Unreachable}}, "no new connection gets there", true, 4},
-		"for a moment":    {0, []scene.Path{{To: there, Outcome: scene.Unreachable}}, "no new connection gets there", false, 2},
+		"a port": {0, []scene.Path{{To: there, Outcome: scene.Answered}}, "a filter of that port", false, 4},
+		"a user": {99, []scene.Path{{To: there, Outcome: scene.Answered}}, "or of what user 99 sends", false, 4},
+		"new connections": {0, []scene.Path{{To: there, Outcome: scene.Unreachable}},
+			"no new connection gets there", true, 4},
+		"for a moment": {0, []scene.Path{{To: there, Outcome: scene.Unreachable}},
+			"no new connection gets there", false, 2},
 		"some of them": {0, []scene.Path{{To: there, Outcome: scene.Unreachable, Knocks: 12, Late: 12, Never: 7}},
 			"no new connection gets there", false, 4},
 		"an error here": {0, []scene.Path{{To: there, Outcome: scene.Unreachable, Here: "EPERM"}}, "", false, 4},

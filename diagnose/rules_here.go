@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
@@ -36,7 +37,10 @@ func refusedHere(errno string, n *node, to netip.Addr, port uint16) (says, do st
 func (v *view) staysHere(n *node, k scene.Socket, t scene.Path, where string) (says, do string, sure verdict.Sure) {
 	local, remote := k.Local.Addr().Unmap(), k.Remote.Addr().Unmap()
 	sameNet := k.Net == 0 || n.scene.Net == 0 || k.Net == n.scene.Net
+	w := wrong(n, remote)
 	switch {
+	case sameNet && w != nil && w.Deleted:
+		return strings.ReplaceAll(w.Wrong, "this node", n.name), w.Fix, verdict.Certain
 	case sameNet && (len(n.scene.Addrs) > 0 || t.Here == "EADDRNOTAVAIL") && !slices.Contains(n.scene.Addrs, local):
 		return fmt.Sprintf("%s's address %s is gone, and its connection to %s needs it", n.name, local, where),
 			fmt.Sprintf("ip addr; journalctl | grep -i dhcp   # on %s: was another address given? an MTU below 1280 takes "+

@@ -159,6 +159,10 @@ func (p pair) lost() (says, do string) {
 				"or a dead member of a LAG on the way to %s, or there", p.where, p.near.name, p.where),
 			fmt.Sprintf("ip -s link; ip link; ip neigh; nft list ruleset   # on %s: do packets from %s arrive, and for which "+
 				"hardware address?\nip neigh show %s; bridge fdb   # on %s", p.where, p.local, p.remote, p.near.name)
+	case p.third == "" && way.Tunnel != "" && deaf == nil:
+		return fmt.Sprintf(": the tunnel %s at one of the two ends (a VPN, an overlay), the network below it, or the host",
+				way.Tunnel), fmt.Sprintf("ip -s -d link show %s   # on %s and %s: is the program of that tunnel up, and does it "+
+				"send and receive?", way.Tunnel, p.name(p.near), p.where)
 	case p.third == "" && way.Asked && len(way.ARP) == 0:
 		return fmt.Sprintf(", and no machine answers for %s by ARP: a cable, a port of the switch, or the host", p.remote),
 			"look at the cable, the port of the switch and the host; or end the job and start without that node"

@@ -121,7 +121,7 @@ func (v *view) lost(n, other *node, where string, k scene.Socket, tried bool) cl
 	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s%s", n.name, where,
 		ago(k.Info.LastRecv), why))
 	c.Do = cmp.Or(do, c.Do)
-	c.shared = p.third != ""
+	c.shared, c.tunnel = p.third != "", wayTo(n, remote).Tunnel
 	if k.SendQ > 4096 && !tried {
 		c.Sure = verdict.Likely
 		c.Says += "; or an MTU on the path is too small"
@@ -205,11 +205,14 @@ func (v *view) cutOff(all []claim) []claim {
 	others = slices.DeleteFunc(slices.Compact(others), func(name string) bool { return name == common[0] })
 	c := all[first]
 	c.Nodes, c.Seen = common, paths
-	c.Says = fmt.Sprintf("%s get no answer from %s any more: its cable, its port of the switch, or the host",
-		finding.Some(others), common[0])
+	at := "its cable, its port of the switch"
+	if c.tunnel != "" {
+		at = fmt.Sprintf("its end of the tunnel %s, the network below that", c.tunnel)
+	}
+	c.Says = fmt.Sprintf("%s get no answer from %s any more: %s, or the host", finding.Some(others), common[0], at)
 	if !slices.ContainsFunc(v.hosts, func(n *node) bool { return slices.Contains(others, n.name) }) { // only it was heard
-		c.Says = fmt.Sprintf("%s gets no answer from %s any more: it is cut off (its cable, its port of the switch), or "+
-			"all of them are", common[0], finding.Some(others))
+		c.Says = fmt.Sprintf("%s gets no answer from %s any more: it is cut off (%s), or all of them are", common[0],
+			finding.Some(others), at)
 	}
 	return append(slices.DeleteFunc(all, lost), c)
 }

@@ -22,6 +22,8 @@ type Course struct {
 	Redirect  bool       // the gateway was named by a router, with an ICMP redirect
 	Hardware  string     // the hardware address of the interface that has this node's end; "": it has no such address
 	Local     bool       // this node has the other end's address itself: its packets do not leave it
+	Carrier   string     // the interface that has this node's end, with its kind: "eth0, a macvlan"; "": none
+	Carried   int        // its index
 	Neighbour string     // the hardware address to which packets for a neighbour go; "": a gateway, or not known
 }
 
@@ -32,7 +34,7 @@ func CourseOf(from, to netip.AddrPort) (Course, error) { return Courses()(from, 
 // Courses returns what CourseOf is, for many connections at about the same time: it lists the interfaces once for each
 // address of this node.
 func Courses() func(from, to netip.AddrPort) (Course, error) {
-	hardware := map[netip.Addr]string{}
+	carriers := map[netip.Addr]Course{}
 	near := map[int]map[netip.Addr]string{}
 	return func(from, to netip.AddrPort) (c Course, err error) {
 		h, err := askRoute(from, to)
@@ -40,19 +42,40 @@ func Courses() func(from, to netip.AddrPort) (Course, error) {
 			return c, err
 		}
 		own := from.Addr().Unmap()
-		if _, known := hardware[own]; !known {
+		if _, known := carriers[own]; !known {
 			i, _ := interfaceWith(own)
-			hardware[own] = i.HardwareAddr.String()
+			carriers[own] = Course{Hardware: i.HardwareAddr.String(), Carrier: kindOf(i), Carried: i.Index}
 		}
 		if near[h.index] == nil {
 			near[h.index] = neighboursOf(h.index)
 		}
-		c = Course{h.iface, h.index, h.gateway, h.table, h.redirect, hardware[own], h.local, ""}
+		c = carriers[own]
+		c.Interface, c.Index, c.Gateway, c.Table, c.Redirect, c.Local = h.iface, h.index, h.gateway, h.table, h.redirect,
+			h.local
 		if !h.gateway.IsValid() {
 			c.Neighbour = near[h.index][to.Addr().Unmap()]
 		}
 		return c, nil
 	}
+}
+
+// kindOf returns an interface's name, and its kind if it is one of software: "eth0, a macvlan".
+func kindOf(i net.Interface) string {
+	link, err := netlink.LinkByIndex(i.Index)
+	if err != nil || link.Type() == "device" {
+		return i.Name
+	}
+	return i.Name + ", a " + link.Type()
+}
+
+// Deleted returns that the interface which had this node's end of connections does not exist any more.
+func (c Course) Deleted(own netip.Addr) Fault {
+	if _, err := net.InterfaceByIndex(c.Carried); c.Carried == 0 || err == nil || carrier(own) != "" {
+		return Fault{}
+	}
+	return Fault{fmt.Sprintf("the interface of this node that had its address %s (%s) does not exist any more", own,
+		c.Carrier), "ip -br link; dmesg -T | tail\nan interface of software is deleted with its parent on the host, as at " +
+		"a restart of the network there, and a card's with its driver: start that container or node again"}
 }
 
 // neighboursOf returns the hardware addresses that the kernel has of an interface's neighbours.
@@ -89,7 +112,7 @@ func (c Course) Moved(before Course, from, to netip.AddrPort, sharer string) Fau
 		is = "as " + sharer + " has"
 	}
 	return Fault{fmt.Sprintf("%s is at another hardware address now, %s: %s; while packets arrived it was at %s", there,
-		c.Neighbour, is, before.Neighbour), fmt.Sprintf("ip neigh show %s; ip -br addr   # which node has that address, and "+
+		c.Neighbour, is, before.Neighbour), fmt.Sprintf("ip neigh show %s; ip -br addr\nwhich node has that address, and "+
 		"what gave it to that one (keepalived, kube-vip, docker)?", there)}
 }
 
@@ -100,8 +123,8 @@ func (c Course) Turned(before Course, from, to netip.AddrPort) Fault {
 	case c.Local && !before.Local:
 		return Fault{fmt.Sprintf("this node has %s itself now, on %s: its packets for that address do not leave it, and "+
 			"reached another machine before", there, cmp.Or(carrier(there), c.Interface)),
-			fmt.Sprintf("ip -br addr | grep -wF %s; ip route get %[1]s   # what has given that address to this node (a bridge "+
-				"of docker, keepalived, kube-vip)?", there)}
+			fmt.Sprintf("ip -br addr | grep -wF %s; ip route get %[1]s\nwhat has given that address to this node (a bridge of "+
+				"docker, keepalived, kube-vip)?", there)}
 	case c.Index != before.Index || c.Gateway != before.Gateway:
 		f := Fault{fmt.Sprintf("this node sends packets from %s to %s %s now, and sent them %s while they arrived", here,
 			there, c.way(), before.way()),

@@ -82,3 +82,26 @@ func TestAnAddressThatAnotherMachineHasNow(t *testing.T) {
 		}
 	}
 }
+
+// TestAnInterfaceThatDoesNotExistAnyMore: one that exists, one that was never known, and an address that another
+// interface has by now are no such case.
+func TestAnInterfaceThatDoesNotExistAnyMore(t *testing.T) {
+	gone, lo := netip.MustParseAddr("192.0.2.77"), netip.MustParseAddr("127.0.0.1")
+	const never = 1 << 30 // no interface has that index
+	for _, tt := range []struct {
+		name string
+		was  Course
+		own  netip.Addr
+		want bool
+	}{
+		{"it was deleted", Course{Carrier: "eth0, a macvlan", Carried: never}, gone, true},
+		{"only its address is gone", Course{Carrier: "lo", Carried: 1}, gone, false},
+		{"it was made anew", Course{Carrier: "eth0, a macvlan", Carried: never}, lo, false},
+		{"not known", Course{}, gone, false},
+	} {
+		if got := tt.was.Deleted(tt.own); (got.Why != "") != tt.want || tt.want &&
+			!strings.Contains(got.Why, "had its address 192.0.2.77 (eth0, a macvlan)") {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}

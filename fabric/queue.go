@@ -139,6 +139,7 @@ type queue struct {
 	dropped uint32
 	backlog uint32 // bytes that wait
 	sent    uint64 // bytes
+	packets uint32 // of sent
 }
 
 // queuesOf returns those of an interface by their parents and handles; nil where this user may not ask.
@@ -169,8 +170,8 @@ func readQueue(b []byte) (q queue) {
 	if s := both[stats]; len(s) >= 12 {
 		q.backlog, q.dropped = binary.NativeEndian.Uint32(s[4:]), binary.NativeEndian.Uint32(s[8:])
 	}
-	if s := both[basic]; len(s) >= 8 {
-		q.sent = binary.NativeEndian.Uint64(s)
+	if s := both[basic]; len(s) >= 12 {
+		q.sent, q.packets = binary.NativeEndian.Uint64(s), binary.NativeEndian.Uint32(s[8:])
 	}
 	return q
 }

@@ -17,11 +17,12 @@ func TestAQueueingDisciplineIsRead(t *testing.T) {
 	binary.NativeEndian.PutUint32(stats[8:], 348)
 	basic := make([]byte, 12) // struct gnet_stats_basic
 	binary.NativeEndian.PutUint64(basic, 1<<40)
+	binary.NativeEndian.PutUint32(basic[8:], 9)
 	two := nl.NewRtAttr(unix.NLA_F_NESTED|nl.TCA_STATS2, nil)
 	two.AddRtAttr(1, basic)
 	two.AddRtAttr(3, stats)
 	b := append(nl.NewRtAttr(nl.TCA_KIND, nl.ZeroTerminated("tbf")).Serialize(), two.Serialize()...)
-	if got := readQueue(b); got != (queue{"tbf", 348, 5000, 1 << 40}) {
+	if got := readQueue(b); got != (queue{"tbf", 348, 5000, 1 << 40, 9}) {
 		t.Errorf("got %+v", got)
 	}
 	if got := readQueue(b[:8]); got != (queue{kind: "tbf"}) {

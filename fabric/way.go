@@ -41,9 +41,13 @@ func isTunnel(name string) bool {
 	if err != nil {
 		return false
 	}
-	kinds := []string{"vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ip6erspan", "ipip", "sit",
-		"ip6tnl", "wireguard", "tun", "vti", "vti6", "xfrm", "bareudp", "macsec"}
-	return slices.Contains(kinds, l.Type()) || l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_POINTOPOINT) != 0
+	return wrapsPackets(l.Type()) || l.Attrs().RawFlags&(unix.IFF_NOARP|unix.IFF_POINTOPOINT) != 0
+}
+
+// wrapsPackets reports whether interfaces of a kind carry packets inside of others.
+func wrapsPackets(kind string) bool {
+	return slices.Contains([]string{"vxlan", "geneve", "gre", "gretap", "ip6gre", "ip6gretap", "erspan", "ip6erspan",
+		"ipip", "sit", "ip6tnl", "wireguard", "tun", "tuntap", "vti", "vti6", "xfrm", "bareudp", "macsec"}, kind)
 }
 
 // isFixed reports whether a program has entered the hardware address of a neighbour: the kernel does not ask for it.

@@ -317,8 +317,11 @@ type Way struct {
 	To    netip.Addr `json:"to"`
 	Wrong string     `json:"wrong,omitempty"` // why packets do not get there, or those from there not here: "this node …"
 	Fix   string     `json:"fix,omitempty"`   // commands that show or repair that
-	Asked bool       `json:"asked,omitempty"` // ARP was asked for the address
-	ARP   []string   `json:"arp,omitempty"`   // the hardware addresses that answered, one for each machine
+	// Deleted: the interface that had this node's address does not exist any more, which Wrong says.
+	Deleted bool     `json:"deleted,omitempty"`
+	Tunnel  string   `json:"tunnel,omitempty"` // the interface of the way, if it is a tunnel: no cable
+	Asked   bool     `json:"asked,omitempty"`  // ARP was asked for the address
+	ARP     []string `json:"arp,omitempty"`    // the hardware addresses that answered, one for each machine
 	// Heard: packets of open connections arrived from there during the look; Moved: the other end acknowledged data.
 	Heard bool `json:"heard,omitempty"`
 	Moved bool `json:"moved,omitempty"`

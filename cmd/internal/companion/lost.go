@@ -121,6 +121,8 @@ func (p *companion) adrift() string {
 	switch {
 	case !there && fabric.TooSmall(own) != "":
 		return fmt.Sprintf("this node's address %s is gone: %s", own, fabric.TooSmall(own))
+	case !there && p.doctor.flows.deleted(own).Why != "":
+		return p.doctor.flows.deleted(own).Why
 	case !there:
 		return fmt.Sprintf("this node's address %s is gone (a new one by DHCP?)", own)
 	case i.Flags&net.FlagRunning == 0:

@@ -106,3 +106,24 @@ func (e *ends) sayMoved(what string) bool {
 	}
 	return false
 }
+
+// deleted returns that the interface which had one of this node's addresses while packets arrived does not exist any
+// more; the zero Fault: it does, or that is not known.
+func (f *flows) deleted(own netip.Addr) fabric.Fault {
+	own = own.Unmap()
+	f.mu.Lock()
+	var was fabric.Course
+	take := func(ends pairOfEnds, r trail) {
+		if ends[0] == own && r.isKnown {
+			was = r.sound
+		}
+	}
+	for ends, r := range f.past {
+		take(ends, r)
+	}
+	for ends, r := range f.trails {
+		take(ends, *r)
+	}
+	f.mu.Unlock()
+	return was.Deleted(own)
+}

@@ -112,7 +112,8 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 		return
 	}
 	way, before := scene.Way{To: to}, fabric.ReadDrops(fabric.Live().Proc)
-	traffic := scene.TrafficWith([]netip.Addr{to})
+	traffic, handed := scene.TrafficWith([]netip.Addr{to}), fabric.HandedTo(from, to)
+	way.Tunnel = fabric.TunnelTo(from, to)
 	var held fabric.Fault
 	var asked sync.WaitGroup
 	asked.Go(func() { way.ARP, way.Asked = fabric.Near(from, to) })
@@ -132,8 +133,10 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	end := trail.Fault()
 	way.Trail, way.TrailFix, way.Refused = end.Why, end.Do, trail.Refused.IsValid() && !trail.Arrived
 	way.Router = trail.Router
-	wrong = cmp.Or(held, wrong) // what waits there is late, and a call seems to be lost
-	way.Wrong, way.Fix = wrong.Why, wrong.Do
+	deleted := p.d.flows.deleted(from)
+	// What waits in a queue is late, and a call seems to be lost.
+	wrong = cmp.Or(deleted, fabric.HandedTo(from, to).Untaken(handed), held, wrong)
+	way.Wrong, way.Fix, way.Deleted = wrong.Why, wrong.Do, deleted.Why != ""
 	moved := scene.TrafficWith([]netip.Addr{to}).Since(traffic)
 	way.Heard, way.Moved = moved.Segments > 0, moved.Acked > 0
 	p.mu.Lock()
