@@ -132,8 +132,11 @@ func (s Visible) Count() int {
 	return n
 }
 
-// Undivided reports whether a GPU is in MIG mode and has no instance: CUDA does not list it.
-func Undivided(d gpu.GPU) bool { return d.MIG == "on" && len(d.MIGDevices) == 0 }
+// Undivided reports whether a GPU is in MIG mode and is known to have no instance: CUDA does not list it.
+func Undivided(d gpu.GPU) bool {
+	return d.MIG == "on" && len(d.MIGDevices) == 0 &&
+		!slices.ContainsFunc(d.Unknown, func(u gpu.Unknown) bool { return u.What == "mig_devices" })
+}
 
 // VisibleGPUs returns the GPUs that CUDA_VISIBLE_DEVICES leaves.
 func VisibleGPUs(in Input) Visible {

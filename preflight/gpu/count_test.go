@@ -32,11 +32,23 @@ func TestGPUCount(t *testing.T) {
 			g.MIG, g.MIGDevices = "on", make([]gpu.MIGDevice, instances)
 		}))
 	}
+	unanswered := checktest.HGX(checktest.ProcessesOf("8"), checktest.OfGPU(6, func(g *gpu.GPU) {
+		g.MIG, g.Unknown = "on", []gpu.Unknown{{What: "mig_devices", Why: "unknown error"}}
+	}))
+	lonely := checktest.NProc(checktest.GPUs(checktest.Four(), 1), "1")
+	lonely.Node.GPUs.Devices = slices.Clone(lonely.Node.GPUs.Devices)
+	lonely.Node.GPUs.Devices[0].MIG = "on"
+	if f := checktest.Verdict(t, Checks(), "gpu.count", lonely); strings.Contains(f.Fix, "nproc") ||
+		!strings.HasPrefix(f.Fix, "sudo nvidia-smi") {
+		t.Errorf("fix %q", f.Fix)
+	}
 	for _, tt := range []struct {
 		name string
 		in   preflight.Input
 		want string
 	}{
+		{"instances are not known", unanswered, "ok 8 processes, 8 GPUs"},
+		{"the only one is without an instance", lonely, "fail the command asks for 1 processes, and this node has 0 visible"},
 		{"one is in MIG mode without an instance", mig(0, "8"), "fail the command asks for 8 processes, and this node has 7"},
 		{"one is in MIG mode with an instance", mig(1, "8"), "ok 8 processes, 8 GPUs"},
 		{"the others are enough", mig(0, "7"), "ok 7 processes, 7 GPUs"},

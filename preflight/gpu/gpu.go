@@ -141,7 +141,7 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 	// With one GPU, as in a workstation, more processes are most likely a trial run on
 	// CPUs. On a node with several GPUs one of them is probably missing.
 	f := finding.Failf("the command asks for %d processes, and this node has %d visible GPUs", n, have)
-	if len(facts.Devices) == 1 {
+	if len(facts.Devices) == 1 && have == 1 {
 		f = finding.Warnf("the command asks for %d processes, and this node has one GPU", n)
 	}
 	var divided []string // without an instance
@@ -156,12 +156,16 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 	if s.Set {
 		f = f.See("environment", "%s", s)
 	}
-	whole := ""
+	var fixes []string
 	if len(divided) > 0 {
-		whole = wholeAgain(divided) + "\nor "
+		fixes = append(fixes, wholeAgain(divided))
 	}
+	if have > 0 {
+		fixes = append(fixes, fmt.Sprintf("%s %d", want.From.Name, have))
+	}
+	fixes = append(fixes, "if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …")
 	return f.Breaking("the process without a GPU dies, and the other nodes wait for it").
-		Do(whole+"%s %d\nor if the job runs on CPUs: CUDA_VISIBLE_DEVICES= launch …", want.From.Name, have)
+		Do("%s", strings.Join(fixes, "\nor "))
 }
 
 // noGPU judges a node without NVIDIA GPUs. Without a driver the job runs on CPUs, unless the line asks
