@@ -28,6 +28,7 @@ func TestNodesWithOtherQoS(t *testing.T) {
 		"another mark": {fabric.QoS{Trust: "pcp", Notify: "4", React: "4"},
 			"different trust and congestion control of the rails: 2 of 3 nodes have trust dscp, DCQCN 4; host1 (node rank 1) " +
 				"has trust pcp, DCQCN 4"},
+		"more priorities": {fabric.QoS{Trust: "dscp", Notify: "0,1,2,3,4,5,6,7", React: "4,5"}, ""},
 		"one side of DCQCN": {fabric.QoS{Trust: "dscp", Notify: "4", React: "none"},
 			"different trust and congestion control of the rails: 2 of 3 nodes have trust dscp, DCQCN 4; host1 (node rank 1) " +
 				"has trust dscp, DCQCN 4 to report, none to react"},

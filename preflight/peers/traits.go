@@ -185,6 +185,28 @@ func qosOf(q fabric.QoS) string {
 	return "trust " + q.Trust + ", DCQCN " + dcqcn
 }
 
+// coversQoS reports whether ports described by one QoS treat all priorities that another one treats.
+func coversQoS(own, most string) bool {
+	part := func(q string) (trust, notify, react string) {
+		trust, notify, _ = strings.Cut(q, ", DCQCN ")
+		react = notify
+		if a, b, two := strings.Cut(notify, " to report, "); two {
+			notify, react = a, strings.TrimSuffix(b, " to react")
+		}
+		return trust, notify, react
+	}
+	all := func(list, want string) bool {
+		return want == "none" || !slices.ContainsFunc(strings.Split(want, ","),
+			func(p string) bool { return !slices.Contains(strings.Split(list, ","), p) })
+	}
+	if strings.Contains(own+most, " + ") { // ports that differ
+		return false
+	}
+	trust, notify, react := part(own)
+	same, reports, reacts := part(most)
+	return trust == same && all(notify, reports) && all(react, reacts)
+}
+
 func rateOf(r rail.Rail) string {
 	if r.Rate == 0 {
 		return "unknown rate"

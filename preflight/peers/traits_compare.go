@@ -25,6 +25,8 @@ type traitRule struct {
 	// or returns the trait of a node where of is unknown but known on another node.
 	or func(Traits) string
 	do func(odd, most Post) string // replaces fix
+	// covers reports whether a trait has all of another one, and maybe more, which does no harm.
+	covers func(own, most string) bool
 	// sets is the setting that a node's plan derives from the trait: where only one node has the trait,
 	// only that node has the setting. stops: NCCL stops then.
 	sets  string
@@ -115,6 +117,7 @@ func fabricRules() []traitRule {
 			fix: "launch fabric   # there: shows the interfaces of the rails; then for each, with the others' MTU:\n" +
 				"ip link set dev INTERFACE mtu N"},
 		{id: "same.qos", title: "trust and congestion control of the rails", of: func(t Traits) string { return t.QoS },
+			covers: coversQoS,
 			breaks: "under load the network drops what these nodes send, or they do not slow down: transfers time out, and " +
 				"every collective waits for them",
 			fix: "mlnx_qos -i INTERFACE   # there, for each rail: shows trust and PFC; --trust dscp and --pfc LIST set them\n" +
@@ -261,7 +264,14 @@ func (r traitRule) groups(posts []Post) []group {
 	if r.or != nil && len(having(posts, trait)) > 0 {
 		trait = r.has
 	}
-	return groups(having(posts, trait), trait)
+	gs := groups(having(posts, trait), trait)
+	if r.covers == nil || len(gs) < 2 {
+		return gs
+	}
+	most := gs[0]
+	return append(gs[:1], slices.DeleteFunc(gs[1:], func(g group) bool {
+		return r.covers(g.value, most.value) || len(g.nodes) == len(most.nodes) && r.covers(most.value, g.value)
+	})...)
 }
 
 // has returns the trait as it is compared.

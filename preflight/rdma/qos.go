@@ -3,6 +3,7 @@ package rdma
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"launch/fabric"
@@ -13,21 +14,26 @@ import (
 
 // qosTrait is one property of a port's flow or congestion control.
 type qosTrait struct {
-	of   func(fabric.QoS) string // with what it is set to; "" where that is not known
-	file string                  // where it is read
+	of   func(fabric.QoS) string         // with what it is set to; "" where that is not known
+	file string                          // where it is read
+	does func(own, want fabric.QoS) bool // own does all that want does, and maybe more
 	set  func(own, want fabric.QoS) string
 }
 
 func qosTraits() []qosTrait {
 	return []qosTrait{
-		{func(q fabric.QoS) string { return named("trust ", q.Trust) }, "qos/trust", func(own, want fabric.QoS) string {
-			return fmt.Sprintf("mlnx_qos -i %s --trust %s", own.Interface, want.Trust)
-		}},
+		{func(q fabric.QoS) string { return named("trust ", q.Trust) }, "qos/trust",
+			func(own, want fabric.QoS) bool { return own.Trust == want.Trust }, func(own, want fabric.QoS) string {
+				return fmt.Sprintf("mlnx_qos -i %s --trust %s", own.Interface, want.Trust)
+			}},
 		{func(q fabric.QoS) string { return named("PFC for ", priorities(q.PFC)) }, "qos/pfc",
+			func(own, want fabric.QoS) bool { return covers(own.PFC, want.PFC) },
 			func(own, want fabric.QoS) string {
 				return fmt.Sprintf("mlnx_qos -i %s --pfc %s", own.Interface, strings.Join(switches(want.PFC), ","))
 			}},
-		{dcqcn, "ecn", func(own, want fabric.QoS) string {
+		{dcqcn, "ecn", func(own, want fabric.QoS) bool {
+			return covers(own.Notify, want.Notify) && covers(own.React, want.React)
+		}, func(own, want fabric.QoS) string {
 			return strings.Join(append(switched("roce_np", own.Interface, own.Notify, want.Notify),
 				switched("roce_rp", own.Interface, own.React, want.React)...), "; ")
 		}},
@@ -64,6 +70,13 @@ func priorities(list string) string {
 	return named("priority ", list)
 }
 
+// covers reports whether a list has all priorities of another one.
+func covers(list, want string) bool {
+	return !slices.ContainsFunc(strings.Split(want, ","), func(p string) bool {
+		return p != "none" && !strings.Contains(list, p)
+	})
+}
+
 // switches returns the switches of the eight priorities, "0" or "1".
 func switches(list string) []string {
 	out := strings.Split("0,0,0,0,0,0,0,0", ",")
@@ -86,7 +99,7 @@ func switched(side, iface, own, want string) (lines []string) {
 	return lines
 }
 
-// rdmaQoS finds the ports whose flow or congestion control differs from what most rails of their kind have.
+// rdmaQoS finds the ports whose flow or congestion control lacks what most rails of their kind have.
 func rdmaQoS(_ context.Context, in preflight.Input) []finding.Finding {
 	ports := ports(in)
 	var out []finding.Finding
@@ -96,7 +109,7 @@ func rdmaQoS(_ context.Context, in preflight.Input) []finding.Finding {
 			own := t.of(p.Facts.QoS)
 			known = known || own != ""
 			want, n, all := mostOf(p, ports, t.of)
-			if own == "" || own == t.of(want.Facts.QoS) || 2*n <= all {
+			if own == "" || t.does(p.Facts.QoS, want.Facts.QoS) || 2*n <= all {
 				continue
 			}
 			out = append(out, finding.Warnf("%s has %s; %d of the %d rails of its kind have %s", p.Name, own, n, all,

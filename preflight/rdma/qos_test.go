@@ -81,6 +81,10 @@ func TestQoSOfTheRails(t *testing.T) {
 			return lossless(i)
 		}, uplink}, "warn mlx5_0 has DCQCN for priority 3; 3 of the 4 rails of its kind have DCQCN for priority 4",
 			"echo 0 > /sys/class/net/p0/ecn/roce_np/enable/3; echo 1 > /sys/class/net/p0/ecn/roce_np/enable/4; echo 0"},
+		{"one has DCQCN for more priorities", of{4, instinct, one(0, "enable/5 0", "enable/5 1"), uplink},
+			"ok 4 rails", ""},
+		{"one has flow control for more", of{4, instinct, one(0, "qos/pfc 0,0,0,0,1", "qos/pfc 0,0,0,1,1"), uplink},
+			"ok 4 rails", ""},
 		{"one does not slow down", of{4, instinct, one(2, "roce_rp/enable/4 1", "roce_rp/enable/4 0"), uplink},
 			"warn mlx5_2 has DCQCN reports (roce_np) for priority 4 and reaction (roce_rp) for no priority",
 			"echo 1 > /sys/class/net/p2/ecn/roce_rp/enable/4   # "},
