@@ -86,12 +86,12 @@ func portGUID(h fabric.HCA) string {
 	return "0x" + strings.ReplaceAll(h.GUID, ":", "")
 }
 
-// partitionOf names the partition of which all rails are full members.
+// partitionOf names the partition of which all rails are full members, by the 15 bits of its key that opensm takes.
 func partitionOf(rails []rail.Port) string {
 	if len(rails) > 0 {
 		for _, key := range rail.Partitions(rails[0].Facts) {
 			if !slices.ContainsFunc(rails, func(p rail.Port) bool { return !slices.Contains(rail.Partitions(p.Facts), key) }) {
-				return fmt.Sprintf("their partition (%#x)", key|0x8000)
+				return fmt.Sprintf("their partition (%#x)", key&0x7fff)
 			}
 		}
 	}

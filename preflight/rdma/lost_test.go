@@ -251,10 +251,10 @@ pci0004:00
 func TestTheLineForAPartition(t *testing.T) {
 	for _, tt := range []struct{ all, one, gid, want string }{
 		{"0x8021", "0x7fff", "fe80::8c0:eb03:0:93",
-			"0x08c0eb0300000093=full   # add it to the line of their partition (0x8021) in opensm's partitions.conf"},
+			"0x08c0eb0300000093=full   # add it to the line of their partition (0x21) in opensm's partitions.conf"},
 		{"0xffff,0x8021", "0x7fff,0x8013", "fe80::8c0:eb03:0:93", "0x08c0eb0300000093=full   # add it to the line of their " +
-			"partition (0xffff)"},
-		{"0x8021", "0x0021", "", "0x08c0eb0300000003=full   # add it to the line of their partition (0x8021)"},
+			"partition (0x7fff)"},
+		{"0x8021", "0x0021", "", "0x08c0eb0300000003=full   # add it to the line of their partition (0x21)"},
 	} {
 		in := of{4, instinct, func(i int) string {
 			keys, gid := tt.all, fmt.Sprintf("fe80::8c0:eb03:0:%x", 0x90+i)
