@@ -76,13 +76,23 @@ func (v *view) plain(nics []NIC) (rails []candidate, doubt string) {
 			best, doubt = f, fmt.Sprintf("%s and the faster %s are in one network", best.Name, f.Name)
 		}
 	}
-	for i, nic := range nics { // the nodes take a faster network if all of them reach each other there
-		f, _ := v.node.Interface(nic.Name)
-		if nic.HCA || nic.Role != Management || !Faster(best, f) || v.leadsOut(f) {
+	faster := func(nic NIC) (f fabric.Interface, ok bool) {
+		f, ok = v.node.Interface(nic.Name)
+		return f, ok && !nic.HCA && nic.Role == Management && Faster(best, f) && !v.leadsOut(f)
+	}
+	top = 0
+	for _, nic := range nics {
+		if f, ok := faster(nic); ok {
+			top = max(top, f.Speed)
+		}
+	}
+	for i, nic := range nics { // the nodes may take the fastest network if all of them reach each other there
+		f, ok := faster(nic)
+		if !ok || f.Speed < top {
 			continue
 		}
 		nics[i].Role, nics[i].Sure = Compute, false
-		nics[i].Why = fmt.Sprintf("%g Gb/s, and %s has %g: the job's data takes it if all nodes reach each other there",
+		nics[i].Why = fmt.Sprintf("%g Gb/s, and %s has %g: the job's data may take it if all nodes reach each other there",
 			float64(f.Speed)/1000, best.Name, float64(best.Speed)/1000)
 		doubt = cmp.Or(doubt, fmt.Sprintf("%s is faster than %s, and whether all nodes reach each other there shows only "+
 			"at the start", f.Name, best.Name))
