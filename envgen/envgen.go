@@ -21,6 +21,7 @@ type World struct {
 	Nodes  int
 	Rank   int
 	Addr   netip.Addr     // this node's address, as its peers use it
+	Called bool           // the nodes have called each other: Fast, Apart and Home are known
 	Fast   bool           // all nodes reached each other in their FastNetwork
 	Apart  bool           // each rail reaches the same rail of the other nodes, and no other one
 	Home   bool           // another address where NCCL or Gloo would wait is not reached by all

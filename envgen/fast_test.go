@@ -2,6 +2,7 @@ package envgen
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"launch/fabric"
@@ -60,6 +61,22 @@ func TestTheFasterNetworkIsOffered(t *testing.T) {
 			if l.Addr == netip.MustParseAddr(tt.want) {
 				t.Errorf("%s: offers the network again", tt.name)
 			}
+		}
+	}
+}
+
+// Once the nodes have called each other, the reason promises no change of network.
+func TestTheReasonOffersTheFasterNetworkBeforeTheCallsOnly(t *testing.T) {
+	in := two(speed(iface(3, "eth1", "physical", "10.9.0.5/24"), 25000),
+		speed(iface(4, "eth4", "physical", "10.0.0.5/24"), 1000))
+	for called, want := range map[bool]bool{false: true, true: false} {
+		in.World.Called = called
+		got := ""
+		for _, x := range Make(in) {
+			got += x.Reason
+		}
+		if strings.Contains(got, "a start takes that one") != want {
+			t.Errorf("called %v: %s", called, got)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func byPeers(f func(v *view, via fabric.Interface, addr netip.Prefix) want) func
 		}
 		w := f(v, via, addr)
 		w.because = fmt.Sprintf("the other nodes reach this node at %s on %s", addr.Addr(), via.Name)
-		if fast, slow, ok := v.faster(); ok && !v.World.Fast {
+		if fast, slow, ok := v.faster(); ok && !v.World.Fast && !v.World.Called {
 			w.because += fmt.Sprintf("; if all nodes reach each other on %s (%g Gb/s, and %s has %g), a start takes that one",
 				fast.Name, float64(fast.Speed)/1000, slow.Name, float64(slow.Speed)/1000)
 		}

@@ -30,7 +30,7 @@ const GoRound, checkRound = "go", "check"
 
 // decide plans, then calls the other nodes: a line that cannot run ends no other node.
 func (s *Start) decide(ctx context.Context) error {
-	s.reached(peers.Decision{})
+	s.reached(peers.Decision{}, false)
 	if err := s.everyone(ctx); err != nil {
 		return err
 	}
@@ -71,17 +71,19 @@ func (s *Start) decide(ctx context.Context) error {
 		s.decision, err = d, nil
 	}
 	d := s.decision
-	if err != nil || !d.Fast && !d.Apart && !d.Home {
+	offered := slices.ContainsFunc(post.Listens, func(l peers.Listen) bool { return l.Library == envgen.FastNetwork })
+	if err != nil || !d.Fast && !d.Apart && !d.Home && !offered {
 		return err
 	}
 	// Plan again, for the networks in which all nodes reached each other, and for how their rails reach each other.
-	s.reached(d)
+	s.reached(d, true)
 	return s.plan(s.world(), s.World.Self.Addr)
 }
 
-// reached has the plan follow how the nodes reached each other.
-func (s *Start) reached(d peers.Decision) {
+// reached has the plan follow how the nodes reached each other, once they have called.
+func (s *Start) reached(d peers.Decision, called bool) {
 	w := &s.Input.World
+	w.Called = called
 	w.Fast, w.Apart, w.Home = d.Fast, d.Apart, d.Home
 }
 
