@@ -13,12 +13,14 @@ const confDir = "sys/net/ipv4/conf"
 
 // confOf returns a setting of an interface, of which the larger one counts: its own, or the one of all.
 func confOf(proc fs.FS, setting, iface string) int {
-	value := func(name string) int {
-		text, _ := fs.ReadFile(proc, path.Join(confDir, name, setting))
-		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		return n
-	}
-	return max(value("all"), value(iface))
+	return max(confIn(proc, setting, "all"), confIn(proc, setting, iface))
+}
+
+// confIn returns a setting of one folder: that of an interface, or all.
+func confIn(proc fs.FS, setting, folder string) int {
+	text, _ := fs.ReadFile(proc, path.Join(confDir, folder, setting))
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
 }
 
 // setConf returns the command that changes a setting of all and of some interfaces. sysctl takes a "." in a name as

@@ -89,8 +89,9 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	}
 
 	n.readInterfaces(roots)
+	all := confIn(roots.Proc, "rp_filter", "all")
 	for i := range n.Interfaces {
-		n.Interfaces[i].Strict = isStrict(roots.Proc, n.Interfaces[i].Name)
+		n.Interfaces[i].Strict = max(all, confIn(roots.Proc, "rp_filter", n.Interfaces[i].Name)) == 1
 	}
 	n.readPCI(ctx, roots.Sys)
 	n.readHCAs(ctx, roots)

@@ -92,7 +92,7 @@ type Interface struct {
 	MAC     string         `json:"mac,omitempty"`      // hardware address of Ethernet, "02:42:0a:4d:00:01"
 	Mode    string         `json:"mode,omitempty"`     // of a bond: 802.3ad, active-backup, balance-xor, …; "" unknown
 	Strict  bool           `json:"strict,omitempty"`   // it takes IPv4 only from where its own way leads (rp_filter 1)
-	Ruled   []netip.Addr   `json:"ruled,omitempty"`    // those of IPv4 from which a rule chooses the routing table
+	Ruled   []netip.Addr   `json:"ruled,omitzero"`     // those of IPv4 with a rule by source (ip rule); nil: not known
 }
 
 // HCA is one RDMA device.

@@ -69,7 +69,7 @@ func readHCA(d *dir, name string, ifaces []Interface, bus []PCI) HCA {
 		if p.Netdev, p.Elsewhere = netdev(d, h, p, ifaces); p.Netdev == "" && here(ifaces, parent) {
 			p.Netdev, p.Elsewhere = parent, ""
 		}
-		if p.LinkLayer == "Ethernet" {
+		if p.LinkLayer == "Ethernet" && p.Active() {
 			p.QoS = readQoS(d.fsys, ofFunction(d, h, p, ifaces))
 		}
 		h.Ports[i] = p

@@ -155,7 +155,7 @@ func links() ([]Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list addresses: %w", err)
 	}
-	rules, _ := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) }) // none: not known
+	rules, noRules := dump(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
 	names := map[int]string{}
 	for _, l := range list {
 		names[l.Attrs().Index] = l.Attrs().Name
@@ -173,13 +173,16 @@ func links() ([]Interface, error) {
 		if a.Slave != nil || a.MasterIndex != 0 {
 			f.Master = names[a.MasterIndex]
 		}
+		if noRules == nil {
+			f.Ruled = []netip.Addr{}
+		}
 		for _, addr := range addrs {
 			if p, ok := prefix(addr.IPNet); ok && addr.LinkIndex == a.Index {
 				f.Addrs = append(f.Addrs, p)
 				if addr.Flags&unix.IFA_F_DADFAILED != 0 {
 					f.Taken = append(f.Taken, p.Addr())
 				}
-				if ruled(rules, p.Addr()) {
+				if noRules == nil && ruled(rules, p.Addr()) {
 					f.Ruled = append(f.Ruled, p.Addr())
 				}
 			}
@@ -189,11 +192,13 @@ func links() ([]Interface, error) {
 	return out, nil
 }
 
-// ruled reports whether a rule chooses the routing table of what an address sends.
+// ruled reports whether a rule chooses the routing table of what an address sends. What this machine sends arrives, for
+// a rule, from lo.
 func ruled(rules []netlink.Rule, a netip.Addr) bool {
 	return slices.ContainsFunc(rules, func(r netlink.Rule) bool {
 		src, ok := prefix(r.Src)
-		return ok && src.Bits() > 0 && src.Contains(a) && r.IifName == "" && r.Mark == 0
+		return ok && src.Bits() > 0 && src.Contains(a) && (r.IifName == "" || r.IifName == "lo") && r.OifName == "" &&
+			r.Mark == 0
 	})
 }
 

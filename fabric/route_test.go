@@ -100,13 +100,15 @@ func TestRulesBySource(t *testing.T) {
 		rule netlink.Rule
 		want bool
 	}{
-		"its address":       {rule("10.9.0.2/32", nil), true},
-		"its network":       {rule("10.9.0.0/24", nil), true},
-		"another address":   {rule("10.9.0.3/32", nil), false},
-		"all":               {rule("", nil), false},
-		"every source":      {rule("0.0.0.0/0", nil), false},
-		"marked packets":    {rule("10.9.0.2/32", func(r *netlink.Rule) { r.Mark = 1 }), false},
-		"what is forwarded": {rule("10.9.0.2/32", func(r *netlink.Rule) { r.IifName = "e0" }), false},
+		"its address":            {rule("10.9.0.2/32", nil), true},
+		"its network":            {rule("10.9.0.0/24", nil), true},
+		"another address":        {rule("10.9.0.3/32", nil), false},
+		"all":                    {rule("", nil), false},
+		"every source":           {rule("0.0.0.0/0", nil), false},
+		"marked packets":         {rule("10.9.0.2/32", func(r *netlink.Rule) { r.Mark = 1 }), false},
+		"what is sent from here": {rule("10.9.0.2/32", func(r *netlink.Rule) { r.IifName = "lo" }), true},
+		"bound to an interface":  {rule("10.9.0.2/32", func(r *netlink.Rule) { r.OifName = "e0" }), false},
+		"what is forwarded":      {rule("10.9.0.2/32", func(r *netlink.Rule) { r.IifName = "e0" }), false},
 	} {
 		if got := ruled([]netlink.Rule{tt.rule}, netip.MustParseAddr("10.9.0.2")); got != tt.want {
 			t.Errorf("%s: %t", name, got)

@@ -154,8 +154,8 @@ const (
 )
 
 // net writes: net NAME [up|down|nocarrier] [kind=] [mtu=] [speed=] [addr=A,B]
-// [master=] [port=] [type=]. Files below it are in its directory, or in place of those that it writes. For lo, which
-// every machine has: net lo addr=A,B, its further addresses.
+// [master=] [port=] [type=] [ruled=none|A,B]. Files below it are in its directory, or in place of those that it writes.
+// For lo, which every machine has: net lo addr=A,B, its further addresses.
 func (w *writer) net(b *block, dir, function string) {
 	name, state := b.word(1), b.word(2)
 	at := path.Join(dir, "net", name)
@@ -210,6 +210,7 @@ func (w *writer) net(b *block, dir, function string) {
 		w.done(r)
 	}
 	f.Addrs = w.addrs(b)
+	f.Ruled = w.ruled(b)
 	w.m.answers.Links = append(w.m.answers.Links, f)
 }
 
@@ -219,6 +220,23 @@ func (w *writer) addrs(b *block) (out []netip.Prefix) {
 		p, err := netip.ParsePrefix(a)
 		w.check(b, err)
 		out = append(out, p)
+	}
+	return out
+}
+
+// ruled returns the addresses with a rule by source: none, or a list; nil without the key: not known.
+func (w *writer) ruled(b *block) []netip.Addr {
+	list := b.take("ruled", "")
+	if list == "" {
+		return nil
+	}
+	out := []netip.Addr{}
+	for a := range strings.SplitSeq(list, ",") {
+		if a != "none" {
+			addr, err := netip.ParseAddr(a)
+			w.check(b, err)
+			out = append(out, addr)
+		}
 	}
 	return out
 }

@@ -36,7 +36,7 @@ pci0000:15 numa=0
         port 1 ACTIVE LinkUp 400 Ethernet lid=0x0 sm=0x0 pkeys=0xffff slots=4
           gid 0 fe80::b83f:d203:00a1:0000 v1
           gid 1 10.20.0.17 v2 eth0
-      net eth0 up kind=physical mtu=9000 speed=400000 addr=10.20.0.17/16 master=bond0 port=0 type=1
+      net eth0 up kind=physical mtu=9000 speed=400000 addr=10.20.0.17/16 master=bond0 port=0 type=1 ruled=10.20.0.17
     0000:16:00.1 15b3:1021 0207 mlx5_core physfn=0000:16:00.0
       net eth1 nocarrier
       net eth2 down

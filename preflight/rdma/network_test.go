@@ -19,7 +19,7 @@ func placed(prefix int, own bool) func(int) string {
 		}
 		return fmt.Sprintf("@.0 14e4:1760 0200 bnxt_en\n  hca bnxt_re%[1]d guid=c470:bd03:0000:%04[1]x\n"+
 			"    port 1 ACTIVE LinkUp 200 Ethernet\n      gid 1 ::ffff:%[2]s v2 be%[1]d\n"+
-			"  net be%[1]d speed=200000 addr=%[2]s/%[3]d\n", i, addr, prefix)
+			"  net be%[1]d speed=200000 addr=%[2]s/%[3]d ruled=none\n", i, addr, prefix)
 	}
 }
 
@@ -48,6 +48,11 @@ func TestStrictRailsInOneNetwork(t *testing.T) {
 			}
 		}
 	}
+	unasked := func(in *preflight.Input) {
+		for i := range in.Node.Interfaces {
+			in.Node.Interfaces[i].Ruled = nil
+		}
+	}
 	const odd = "warn 4 rails are in one network (10.67.0.0/24), and take packets from their own way only"
 	for _, tt := range []struct {
 		name string
@@ -62,6 +67,7 @@ func TestStrictRailsInOneNetwork(t *testing.T) {
 		{"loose for all", conf(2, 1), placed(24, false), nil, "ok 4 rails"},
 		{"off", conf(0, 0), placed(24, false), nil, "ok 4 rails"},
 		{"not known", "", placed(24, false), nil, "ok 4 rails"},
+		{"rules are not known", conf(1, 1), placed(24, false), unasked, "ok 4 rails"},
 		{"rules by source", conf(1, 1), placed(24, false), ruled, "ok 4 rails"},
 		{"rules by source for all but one", conf(1, 1), placed(24, false), first, "ok 4 rails"},
 		{"a network for each", conf(1, 1), placed(24, true), nil, "ok 4 rails"},
@@ -83,10 +89,10 @@ func TestStrictRailsInOneNetwork(t *testing.T) {
 
 // One rail on another kind of interface than all others is in another network.
 func TestOneRailOnAnotherKindOfInterface(t *testing.T) {
-	tag := func(from, to int) (func(int) string, string) {
+	tag := func(kind string, from, to int) (func(int) string, string) {
 		virtual := "virtual\n"
 		for i := from; i < to; i++ {
-			virtual += fmt.Sprintf("  net be%[1]d.40 kind=vlan addr=10.67.%[1]d.20/24\n", i)
+			virtual += fmt.Sprintf("  net be%[1]d.40 kind=%[2]s addr=10.67.%[1]d.20/24\n", i, kind)
 		}
 		return func(i int) string {
 			if i < from || i >= to {
@@ -101,6 +107,7 @@ func TestOneRailOnAnotherKindOfInterface(t *testing.T) {
 		gpus, from, to int
 		want           string
 	}{
+		{"one is on a bond", 4, 0, 1, "ok 4 rails"},
 		{"none is tagged", 4, 0, 0, "ok 4 rails"},
 		{"one is tagged", 4, 2, 3,
 			"warn the address of bnxt_re2 is on a VLAN (be2.40), and those of the other 3 rails on a plain port each"},
@@ -111,9 +118,17 @@ func TestOneRailOnAnotherKindOfInterface(t *testing.T) {
 		{"one of two is tagged", 2, 0, 1, "ok 2 rails"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			card, virtual := tag(tt.from, tt.to)
+			kind := "vlan"
+			if strings.HasSuffix(tt.name, "bond") {
+				kind = "bond"
+			}
+			card, virtual := tag(kind, tt.from, tt.to)
 			in := of{tt.gpus, instinct, card, uplink + virtual}.input(t, "route eno1 192.168.9.7\n")
-			checktest.Wants(t, checktest.Verdict(t, Checks(), "rdma.addresses", in), tt.want)
+			f := checktest.Verdict(t, Checks(), "rdma.addresses", in)
+			checktest.Wants(t, f, tt.want)
+			if strings.Contains(f.Fix, "addr del") {
+				t.Errorf("fix %q", f.Fix)
+			}
 		})
 	}
 }
