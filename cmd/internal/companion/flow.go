@@ -265,9 +265,21 @@ func (f *flows) crawling() (out []scene.Crawl) {
 }
 
 // turned returns how the way of this node's packets to an address has changed since they arrived there; the zero Fault:
-// it has not, or that is not known, or data was acknowledged since then.
+// it has not, or that is not known, or data was acknowledged since then. It waits until the last look is long enough
+// ago.
 func (f *flows) turned(from, to netip.Addr) fabric.Fault {
+	time.Sleep(f.pause(pairOfEnds{from.Unmap(), to.Unmap()}, time.Now()))
 	return f.turnedNow(from, to, time.Now(), openTo([]netip.Addr{to.Unmap()}), fabric.CourseOf)
+}
+
+// pause returns for how long no data has to be acknowledged yet before turnedNow can say something of a pair.
+func (f *flows) pause(pair pairOfEnds, now time.Time) time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r := f.trails[pair]; r != nil && r.isKnown {
+		return max(0, min(turnPause, turnPause-now.Sub(r.at)))
+	}
+	return 0
 }
 
 // turnedNow does what turned does, with what connections to that address have carried until now.

@@ -163,6 +163,23 @@ func TestAnotherWayByWhichDataArrivesIsNoFault(t *testing.T) {
 	}
 }
 
+// TestAFreshLookIsWaitedFor: a call may fail just after a look, of which nothing follows yet.
+func TestAFreshLookIsWaitedFor(t *testing.T) {
+	var f flows
+	at, course := time.Unix(0, 0), func(_, _ netip.AddrPort) (fabric.Course, error) { return fabric.Course{Index: 2}, nil }
+	f.saw(scene.Traffic{link01: {Inode: 7, Info: &scene.Info{Acked: 5}}}, at, course)
+	unknown := pairOfEnds{link01.Remote.Addr(), link01.Local.Addr()}
+	for _, tt := range []struct {
+		ends        pairOfEnds
+		after, want time.Duration
+	}{{endsOf(link01), 30 * time.Millisecond, turnPause - 30*time.Millisecond}, {endsOf(link01), turnPause, 0},
+		{endsOf(link01), -time.Hour, turnPause}, {unknown, 0, 0}} {
+		if got := f.pause(tt.ends, at.Add(tt.after)); got != tt.want {
+			t.Errorf("%v after %s: %s", tt.ends, tt.after, got)
+		}
+	}
+}
+
 // TestTheWayIsKnownAfterAConnectionWasClosed: of two connections between two nodes either one closes before the way
 // changes, and the other one gets no answer from then on.
 func TestTheWayIsKnownAfterAConnectionWasClosed(t *testing.T) {
