@@ -22,7 +22,7 @@ const (
 type Arc struct {
 	From, To int
 	Bad      bool
-	// Known: From itself shows why the arc is bad, so that To is not at fault; but if all bad arcs to it are so, it is.
+	// Known: From itself shows why the arc is bad, so that To is not at fault, if most bad arcs to it show nothing.
 	Known bool
 }
 
@@ -155,15 +155,21 @@ func (c Culprit) explains(a Arc) bool {
 	return c.Side != FromNode && a.To == c.Nodes[0] && !a.Known || c.Side != ToNode && a.From == c.Nodes[0]
 }
 
-// excused returns the arcs with Known only where it is not true of all bad ones to a node.
+// excused returns the arcs with Known only where it is true of fewer than half of the bad ones to a node: what many
+// callers show of one node is its own fault.
 func excused(all []Arc) []Arc {
-	unknown := map[int]bool{} // by the node to which they are
+	bad, known := map[int]int{}, map[int]int{} // by the node to which they are
 	for _, a := range all {
-		unknown[a.To] = unknown[a.To] || a.Bad && !a.Known
+		if a.Bad {
+			bad[a.To]++
+		}
+		if a.Bad && a.Known {
+			known[a.To]++
+		}
 	}
 	all = slices.Clone(all)
 	for i, a := range all {
-		all[i].Known = a.Bad && a.Known && unknown[a.To]
+		all[i].Known = a.Bad && a.Known && 2*known[a.To] < bad[a.To]
 	}
 	return all
 }

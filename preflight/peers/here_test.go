@@ -176,3 +176,37 @@ func TestANodeWhoseAddressIsOfAnOddWayIsAtFault(t *testing.T) {
 		}
 	}
 }
+
+// A node that drops all calls is at fault, also where some of those that call it show a reason of their own; where
+// half of them do, they are not. A caller with a reason of its own is, and those that it alone does not reach are not.
+func TestACallersOwnReasonExcusesNoOtherNode(t *testing.T) {
+	const n = 8
+	nat := fabric.Fault{Why: "this node's NAT sends calls on to 10.0.0.99", Do: "nft list ruleset"}
+	for name, tt := range map[string]struct {
+		own  []int // the callers with a reason of their own
+		all  bool  // all calls of theirs fail, and host5 drops nothing
+		want []int
+	}{
+		"no caller shows a reason": {nil, false, []int{5}},
+		"one of four does":         {[]int{4}, false, []int{4, 5}},
+		"two do":                   {[]int{4, 6}, false, []int{5}},
+		"three do":                 {[]int{2, 4, 6}, false, []int{5}},
+		"all do":                   {[]int{0, 2, 4, 6}, false, []int{5}},
+		"one whose calls all fail": {[]int{4}, true, []int{4}},
+	} {
+		var unfit []int
+		for _, f := range compareCalls(calling(n, func(from, to int, c *calls.Call) {
+			if own := slices.Contains(tt.own, from); own && tt.all || !tt.all && to == 5 {
+				if drop(c); own {
+					c.Wrong, c.Here = nat, true
+				}
+			}
+		})) {
+			unfit = append(unfit, f.unfit...)
+		}
+		slices.Sort(unfit)
+		if !slices.Equal(unfit, tt.want) {
+			t.Errorf("%s: unfit %v, want %v", name, unfit, tt.want)
+		}
+	}
+}
