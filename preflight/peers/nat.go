@@ -11,7 +11,8 @@ import (
 const MostClients = 64
 
 // behindNAT returns the posts with what the store's host shows of a NAT: from one address, which is no node's, arrive
-// the connections of those nodes from whose own addresses no connection does.
+// the connections of the one node from whose own addresses no connection does. A launch of another version may not post
+// all of its addresses.
 func behindNAT(posts []Post) []Post {
 	own := map[netip.Addr]bool{}
 	for _, p := range posts {
@@ -25,18 +26,29 @@ func behindNAT(posts []Post) []Post {
 	}
 	for _, host := range posts {
 		strange := slices.DeleteFunc(slices.Clone(host.Clients), func(a netip.Addr) bool { return own[a] })
-		if len(strange) != 1 {
+		var missing []int
+		for i, p := range posts {
+			if p.Rank != host.Rank && !p.Traits.sameNetwork(host.Traits) && !p.callsFrom(host.Clients) {
+				missing = append(missing, i)
+			}
+		}
+		if len(strange) != 1 || len(missing) != 1 {
 			continue
 		}
-		posts = slices.Clone(posts)
-		for i, p := range posts {
-			if p.Rank != host.Rank && p.Addr.IsValid() && !slices.Contains(host.Clients, p.Addr) &&
-				!p.Traits.sameNetwork(host.Traits) {
-				posts[i].nat = strange[0]
-			}
+		if p := posts[missing[0]]; p.Addr.IsValid() && p.Version == host.Version {
+			posts = slices.Clone(posts)
+			posts[missing[0]].nat = strange[0]
 		}
 	}
 	return posts
+}
+
+// callsFrom reports whether one of some addresses is the node's.
+func (p Post) callsFrom(all []netip.Addr) bool {
+	return slices.ContainsFunc(all, func(a netip.Addr) bool {
+		_, held := p.Held[a]
+		return held || a == p.Addr || slices.ContainsFunc(p.Listens, func(l Listen) bool { return l.Addr == a })
+	})
 }
 
 // translatedCaller returns the first calling node that is known to be behind a NAT; false: none is.

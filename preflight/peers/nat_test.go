@@ -21,14 +21,24 @@ func TestANodeBehindANATIsKnownByItsConnectionToTheStore(t *testing.T) {
 		held    map[netip.Addr]string // by host2
 		shuts   bool
 		nat     bool
+		edit    func([]Post)
 	}{
-		"a NAT, and its ports are used up": {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, true, true},
-		"a NAT, and all connections open":  {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, false, false},
+		"a NAT, and its ports are used up": {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, true, true, nil},
+		"a NAT, and all connections open":  {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, false, false, nil},
 		"another address of the node": {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")},
-			map[netip.Addr]string{a("192.0.2.7"): "eth1"}, true, false},
-		"a connection of another program":   {[]netip.Addr{a("10.0.0.1"), a("10.0.0.2"), a("192.0.2.7")}, nil, true, false},
-		"connections by two such addresses": {[]netip.Addr{a("192.0.2.7"), a("192.0.2.8")}, nil, true, false},
-		"not known":                         {nil, nil, true, false},
+			map[netip.Addr]string{a("192.0.2.7"): "eth1"}, true, false, nil},
+		"a connection of another program": {[]netip.Addr{a("10.0.0.1"), a("10.0.0.2"), a("192.0.2.7")}, nil, true, false,
+			nil},
+		"connections by two such addresses": {[]netip.Addr{a("192.0.2.7"), a("192.0.2.8")}, nil, true, false, nil},
+		"not known":                         {nil, nil, true, false, nil},
+		"it calls from another address, and a program elsewhere connects": {
+			[]netip.Addr{a("10.0.0.1"), a("10.1.0.2"), a("192.0.2.7")},
+			map[netip.Addr]string{a("10.1.0.2"): "eth1"}, true, false, nil},
+		"it waits at another one, and calls from there": {[]netip.Addr{a("10.0.0.1"), a("10.1.0.2"), a("192.0.2.7")},
+			nil, true, false, func(all []Post) { all[2].Listens = []Listen{{Addr: a("10.1.0.2")}} }},
+		"two nodes are missing": {[]netip.Addr{a("192.0.2.7")}, nil, true, false, nil},
+		"its launch is older": {[]netip.Addr{a("10.0.0.1"), a("192.0.2.7")}, nil, true, false,
+			func(all []Post) { all[2].Version = "0" }},
 	} {
 		all := calling(3, func(from, to int, c *calls.Call) {
 			if tt.shuts && from == 2 && to == 0 {
@@ -39,6 +49,9 @@ func TestANodeBehindANATIsKnownByItsConnectionToTheStore(t *testing.T) {
 			all[i].Traits.Machine, all[i].Addr = all[i].Name, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})
 		}
 		all[0].Clients, all[2].Held = tt.clients, tt.held
+		if tt.edit != nil {
+			tt.edit(all)
+		}
 		d := Decide(all, nil)
 		said := ""
 		for _, f := range d.All() {
