@@ -44,7 +44,10 @@ func Refusals(ctx context.Context, take func(router, to netip.Addr)) error {
 		}
 		router, ok := netip.AddrFromSlice(from.IP)
 		to, refused := refusedTo(b[:n])
-		if own, err := net.InterfaceAddrs(); err == nil && ok && refused && !has(own, router.Unmap()) { // not its own ARP
+		if !ok || !refused {
+			continue
+		}
+		if own, err := net.InterfaceAddrs(); err == nil && !has(own, router.Unmap()) { // not its own ARP
 			take(router.Unmap(), to)
 		}
 	}
