@@ -26,7 +26,7 @@ func (d *doctor) all(ctx context.Context) []scene.Scene {
 	var own scene.Scene
 	var wg sync.WaitGroup
 	if d.world.Load() != nil {
-		d.trails.begin(ctx, scene.Stuck(d.family))
+		d.trails.begin(ctx, d.allStuck())
 		wg.Go(func() { own = d.look(ctx) })
 	}
 	others := d.consult(ctx)

@@ -36,7 +36,8 @@ const (
 
 // doctor shows what this node sees of the job: to the other nodes, and to launch doctor of this node.
 type doctor struct {
-	p *companion
+	p       *companion
+	stalled func(pids func() []int) []netip.Addr // nil: scene.Stuck
 
 	pasts   pasts
 	flows   flows

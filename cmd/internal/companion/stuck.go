@@ -32,7 +32,7 @@ const (
 func (d *doctor) watchPaths(ctx context.Context) {
 	var listening sync.WaitGroup
 	defer listening.Wait()
-	listening.Go(func() { _ = fabric.Refusals(ctx, d.trails.refusedBy) }) // else only what it asks for is known
+	listening.Go(func() { d.trails.hear(ctx) })
 	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()
 	said, pause, crawled := "", stuckPoll, map[string]bool{}
@@ -129,7 +129,7 @@ func (d *doctor) lossy(ctx context.Context, stuck []netip.Addr) *finding.Finding
 // stuck returns to which addresses connections of this node's command are stuck, other than of a node that is reported
 // as lost, or its path as slow.
 func (d *doctor) stuck() []netip.Addr {
-	found := scene.Stuck(d.family)
+	found := d.allStuck()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(found, func(to netip.Addr) bool {
@@ -153,6 +153,14 @@ func (d *doctor) unopened(ctx context.Context) []netip.Addr {
 	return slices.DeleteFunc(found, func(to netip.Addr) bool {
 		return !slices.Contains(at, to) || slices.Contains(d.lost, to) || slices.Contains(d.slow, to)
 	})
+}
+
+// allStuck returns to which addresses connections of this node's command are stuck.
+func (d *doctor) allStuck() []netip.Addr {
+	if d.stalled != nil {
+		return d.stalled(d.family)
+	}
+	return scene.Stuck(d.family)
 }
 
 // crawling returns the connections that crawl to nodes that are not reported as lost, or their paths as slow.

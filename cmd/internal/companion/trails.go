@@ -2,6 +2,7 @@ package companion
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -13,7 +14,8 @@ import (
 // no way to an address (Linux: once a second, icmp_ratelimit), and each call that fails takes one of these messages: so
 // they are asked for before a look makes calls.
 type trails struct {
-	trace func(context.Context, netip.Addr) fabric.Trail // nil: fabric.TrailTo
+	trace  func(context.Context, netip.Addr) fabric.Trail           // nil: fabric.TrailTo
+	listen func(context.Context, func(router, to netip.Addr)) error // nil: fabric.Refusals
 
 	mu      sync.Mutex
 	known   map[netip.Addr]traced
@@ -33,9 +35,21 @@ func (t *trails) refusedBy(router, to netip.Addr) {
 	if t.refused == nil {
 		t.refused = map[netip.Addr]refusal{}
 	}
+	if len(t.refused) >= maxRefused {
+		maps.DeleteFunc(t.refused, func(_ netip.Addr, r refusal) bool { return time.Since(r.at) >= lateRefusal })
+	}
 	if _, known := t.refused[to]; known || len(t.refused) < maxRefused {
 		t.refused[to] = refusal{router, time.Now()}
 	}
+}
+
+// hear notes what routers say by themselves, until ctx ends.
+func (t *trails) hear(ctx context.Context) {
+	listen := t.listen
+	if listen == nil {
+		listen = fabric.Refusals
+	}
+	_ = listen(ctx, t.refusedBy) // else only what it asks for is known
 }
 
 type traced struct {
@@ -82,7 +96,9 @@ func (t *trails) ask(ctx context.Context, to netip.Addr) fabric.Trail {
 	if t.known == nil {
 		t.known = map[netip.Addr]traced{}
 	}
-	if r := t.refused[to]; quiet(got) && got.Router.IsValid() && r.router.IsValid() && time.Since(r.at) < lateRefusal {
+	// another router may have said it of packets that another program sends by another interface
+	if r := t.refused[to]; quiet(got) && got.Router.IsValid() && r.router == got.Router &&
+		time.Since(r.at) < lateRefusal {
 		got.Refused = r.router
 	}
 	if last := t.known[to]; quiet(got) && last.Refused.IsValid() && last.Router == got.Router &&
