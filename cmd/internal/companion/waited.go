@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// leastWait is how long nothing has moved on a node whose rank may have waited for another one until a time limit.
+	// leastWait is how long nothing has moved on a node whose rank may have waited for another one.
 	leastWait = 5 * time.Second
 	// calmSpan is how long before its end that may have ended: the rank prints an error, and ends its threads.
 	calmSpan = 10 * time.Second
@@ -50,8 +50,8 @@ func (c *calm) until(ended time.Time) (longest time.Duration) {
 	return longest
 }
 
-// waited says which ranks of this node are in no collective when the first rank of all ends elsewhere, after nothing
-// had moved there: it may have waited for them until the time limit of its group.
+// waited says which ranks of this node, where it is the one that watches, are in no collective when the first rank of
+// all ends elsewhere, after nothing had moved there: it may have waited for them.
 func (e *ends) waited(ctx context.Context) {
 	select {
 	case <-e.failed.heard:
@@ -59,13 +59,17 @@ func (e *ends) waited(ctx context.Context) {
 		return
 	}
 	goesOn := func() bool { return e.failed.own.Load() == 0 && !e.p.ended.Load() && ctx.Err() == nil }
-	if end := e.failed.end; end.ID != e.p.world.Self.ID && end.Rank >= 0 && end.Status < 128 &&
-		end.Prior.Still >= leastWait && goesOn() {
+	if end := e.failed.end; end.ID != e.p.world.Self.ID && end.unexplained() && goesOn() && e.p.doctor.watches(ctx) {
 		s := e.p.doctor.look(ctx)
 		if f, ok := waitedFor(end, diagnose.Judge([]scene.Scene{s})); ok && goesOn() {
 			e.p.say(f, "")
 		}
 	}
+}
+
+// unexplained reports whether a rank failed by an exception after nothing had moved on its node, for no known reason.
+func (e rankEnd) unexplained() bool {
+	return e.Rank >= 0 && e.Status < 128 && e.Prior.Still >= leastWait && e.Prior.String() == ""
 }
 
 // waitedFor says which ranks that one look shows are in their script, and in no collective.
@@ -84,7 +88,5 @@ func waitedFor(end rankEnd, all []verdict.Answer) (finding.Finding, bool) {
 	})
 	return finding.Warnf("%s, after nothing had moved on that node for %s; in no collective now: %s", end,
 		end.Prior.Still.Round(time.Second), at).Named("node.failed").
-		Breaking("if that rank waited for these, the time limit of its group is shorter than what they do there").
-		Do("look at what %s printed: is it a time limit (\"Timed out\")? Then raise timeout= of init_process_group or "+
-			"new_group, or have all ranks wait there", end.Node), true
+		Do("first look at what %s printed", end.Node), true
 }
