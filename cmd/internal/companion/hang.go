@@ -52,8 +52,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		}
 		f, ok := d.hangs(ctx)
 		end := d.spent()
-		stirs := due == lookStill && moved(now, end) || due == lookEarly && worked(now, end)
-		if f, ok = w.judge(f, ok, due); !ok || busy(now, end) || stirs {
+		if f, ok = w.judge(f, ok, due); !ok || stirs(due, now, end) {
 			continue // or the nodes were seen at different moments of a job
 		}
 		again, confirmed := w.repeats(f.key, since, now.at)
@@ -133,6 +132,11 @@ func moved(a, b effort) bool {
 func worked(a, b effort) bool {
 	b.cpu -= b.polls - a.polls
 	return moved(a, b)
+}
+
+// stirs reports whether the processes have done more during a look than what it was made for allows.
+func stirs(due look, a, b effort) bool {
+	return busy(a, b) || due == lookStill && moved(a, b) || due == lookEarly && worked(a, b)
 }
 
 // busy reports whether they have done more than to use CPU time, as a rank that waits in a loop does.

@@ -49,6 +49,30 @@ func TestWhatWaitsHasNotMoved(t *testing.T) {
 	}
 }
 
+// Threads that poll are no reason to doubt an early look, and are one to doubt a look at a job in which nothing moves.
+func TestALookDoubtsWhatMoves(t *testing.T) {
+	a := effort{at: time.Unix(100, 0), cpu: 50}
+	still, polls, works, reads := a, a, a, a
+	polls.cpu, polls.polls = 55, 5
+	works.cpu, reads.read = 55, 1<<30
+	for _, tt := range []struct {
+		name string
+		due  look
+		now  effort
+		want bool
+	}{
+		{"nothing", lookEarly, still, false}, {"nothing", lookStill, still, false}, {"nothing", lookSpins, still, false},
+		{"polls", lookEarly, polls, false}, {"polls", lookStill, polls, true}, {"polls", lookSpins, polls, false},
+		{"works", lookEarly, works, true}, {"works", lookStill, works, true}, {"works", lookSpins, works, false},
+		{"reads", lookEarly, reads, true}, {"reads", lookStill, reads, true}, {"reads", lookSpins, reads, true},
+	} {
+		tt.now.at = a.at.Add(5 * time.Second)
+		if got := stirs(tt.due, a, tt.now); got != tt.want {
+			t.Errorf("%s, look %d: %t", tt.name, tt.due, got)
+		}
+	}
+}
+
 func TestAHangIsOneFinding(t *testing.T) {
 	v := verdict.Verdict{Cause: "rank.absent", Sure: verdict.Certain, Says: "rank 1 (node host1) sleeps",
 		Seen: []finding.Seen{{Where: "host1", What: "clock_nanosleep"}}, Do: "py-spy dump --pid 7"}
