@@ -22,6 +22,8 @@ const (
 	priorSpan = 30 * time.Second
 	// folderBudget is how long a look for a folder may take: it may be of a file server that does not answer.
 	folderBudget = 300 * time.Millisecond
+	// groupSpan is how long before a rank a worker may have ended by the same signal, which was to both.
+	groupSpan = time.Second
 )
 
 // prior is what this node has seen of a rank before it failed.
@@ -113,25 +115,32 @@ func (w *workers) find(ctx context.Context, r *ranks, rank int) {
 	}
 }
 
-// before returns the last such end before a moment, which is the end of the rank.
-func (w *workers) before(ended time.Time) (e workerEnd) {
+// before returns the last such end before a moment, at which the rank ended with a status.
+func (w *workers) before(ended time.Time, status int) (e workerEnd) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if ago := ended.Sub(w.at); w.last.PID != 0 && ago >= 0 && ago < priorSpan {
+	ago := ended.Sub(w.at)
+	together := w.last.Status == status && ago < groupSpan
+	if w.last.PID != 0 && ago >= 0 && ago < priorSpan && !together {
 		e, e.Before = w.last, ago
 	}
 	return e
 }
 
-// precede watches what may end a rank, until the returned function is called after its end: that returns what was seen.
-func (r *ranks) precede(ctx context.Context, rank int) func(ended time.Time) prior {
+// precede watches what may end a rank, until the returned function is called after its end: that returns what was seen,
+// within folderBudget.
+func (r *ranks) precede(ctx context.Context, rank int) func(ended time.Time, status int) prior {
 	ctx, stop := context.WithCancel(ctx)
 	var w workers
-	var f folder
-	done := make(chan none)
+	removed := make(chan string, 1)
 	r.wg.Go(func() {
-		defer close(done)
-		f = folderOf(rank)
+		f := folderOf(rank)
+		defer func() {
+			if f.gone() {
+				removed <- f.path
+			}
+			close(removed)
+		}()
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
 		for said := false; ; {
@@ -146,11 +155,12 @@ func (r *ranks) precede(ctx context.Context, rank int) func(ended time.Time) pri
 			}
 		}
 	})
-	return func(ended time.Time) (p prior) {
-		p.Worker = w.before(ended)
+	return func(ended time.Time, status int) (p prior) {
+		p.Worker = w.before(ended, status)
 		stop()
-		if <-done; f.gone() {
-			p.Removed = f.path
+		select {
+		case p.Removed = <-removed:
+		case <-time.After(folderBudget):
 		}
 		if d := r.watcher.p.doctor; d != nil {
 			p.Still = d.calm.until(ended)
@@ -181,7 +191,7 @@ func folderOf(pid int) folder {
 			f.path = path
 		}
 	}
-	if _, err := os.Stat(f.path); err != nil {
+	if f.gone() {
 		f.path = ""
 	}
 	return f

@@ -58,11 +58,17 @@ func TestTheEndOfAWorkerComesBeforeThatOfItsRank(t *testing.T) {
 		_ = syscall.Kill(child, tt.signal)
 		r.wg.Wait()
 		now := time.Now()
-		if e := w.before(now); e.Status != tt.want || tt.want != 0 && e.PID != child {
+		if e := w.before(now, 1); e.Status != tt.want || tt.want != 0 && e.PID != child {
 			t.Errorf("%s, %s: %+v, want %d of %d", tt.name, tt.signal, e, tt.want, child)
 		}
-		if e := w.before(now.Add(time.Minute)); e.PID != 0 {
+		if e := w.before(now.Add(time.Minute), 1); e.PID != 0 {
 			t.Errorf("a minute later: %+v", e)
+		}
+		if e := w.before(w.at, tt.want); e.PID != 0 {
+			t.Errorf("one signal ended both: %+v", e)
+		}
+		if e := w.before(w.at.Add(groupSpan), tt.want); e.Status != tt.want {
+			t.Errorf("the rank was ended after it: %+v", e)
 		}
 	}
 }
@@ -111,9 +117,36 @@ func TestARankOfWhichTheFilesAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(2*watchEvery + watchEvery/2)
-	if seen := before(time.Now()); seen.Removed != dir || len(said) != 1 || said[0] != "node.files" {
+	if seen := before(time.Now(), 1); seen.Removed != dir || len(said) != 1 || said[0] != "node.files" {
 		t.Errorf("%+v, said %v", seen, said)
 	}
+}
+
+// The end of a rank is posted though what is said of its files is not printed, as where a program stops that reads it.
+func TestTheEndOfARankWaitsForNoPrint(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "torchelastic_ab")
+	if err := os.MkdirAll(filepath.Join(dir, "0"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	prints, stopped := make(chan none), make(chan none)
+	p := &companion{spec: &Spec{}, print: func(finding.From, finding.Finding, string) { close(prints); <-stopped }}
+	r := &ranks{watcher: &watcher{p: p}}
+	rank, _ := begun(t, "rank", "TORCHELASTIC_ERROR_FILE="+dir+"/0/error.json")
+	before := r.precede(t.Context(), rank.Process.Pid)
+	time.Sleep(watchEvery / 2)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	<-prints
+	returned := make(chan none)
+	go func() { defer close(returned); before(time.Now(), 1) }()
+	select {
+	case <-returned:
+	case <-time.After(10 * folderBudget):
+		t.Error("it waits")
+	}
+	close(stopped)
+	r.wg.Wait()
 }
 
 func TestTheEndOfARankHasWhatWasSeenBefore(t *testing.T) {
@@ -147,6 +180,21 @@ func TestARankEndsThatMayHaveWaited(t *testing.T) {
 		}
 	}
 	end := rankEnd{Rank: 1, Node: "b", Status: 1, Prior: prior{Still: 10 * time.Second}}
+	for name, tt := range map[string]struct {
+		end  rankEnd
+		want bool
+	}{
+		"nothing had moved":      {end, true},
+		"something had":          {rankEnd{Status: 1, Prior: prior{Still: leastWait - 1}}, false},
+		"the command":            {rankEnd{Rank: -1, Status: 1, Prior: end.Prior}, false},
+		"a signal":               {rankEnd{Status: 137, Prior: end.Prior}, false},
+		"a worker was ended":     {rankEnd{Status: 1, Prior: prior{Still: time.Hour, Worker: workerEnd{PID: 4}}}, false},
+		"its files were removed": {rankEnd{Status: 1, Prior: prior{Still: time.Hour, Removed: "/tmp/a"}}, false},
+	} {
+		if got := tt.end.unexplained(); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
 	says := func(ranks ...verdict.Rank) string {
 		f, ok := waitedFor(end, []verdict.Answer{{Ranks: ranks}})
 		if !ok {

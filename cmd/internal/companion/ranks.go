@@ -86,16 +86,9 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	delete(r.known, pid)
 	r.mu.Unlock()
 	ended := time.Now()
-	end := rankEnd{Rank: -1, PID: pid, Status: status}
-	if seen := before(ended); status != 0 {
-		end.Prior = seen
-	}
-	rank, err := strconv.Atoi(global)
-	if err == nil {
-		end.Rank, end.PID = rank, 0
-	}
+	end := endOf(pid, global, status, before(ended, status))
 	// where a script ends its ranks itself, one that ends well says nothing of the job
-	if ok && (err == nil || status != 0) && r.watcher.p.ends != nil {
+	if ok && (end.Rank >= 0 || status != 0) && r.watcher.p.ends != nil {
 		r.watcher.p.ends.post(end)
 	}
 	if !ok || status == 0 {
@@ -113,6 +106,18 @@ func (r *ranks) follow(ctx context.Context, pid int, local, global string) {
 	f := finding.Warnf("rank %s of this node ended with status %d at %s, and torchrun has not ended",
 		global, status, ended.Format("15:04:05")).Do("%s", meaning(status))
 	r.watcher.p.say(f.Named("node.rank"), "")
+}
+
+// endOf returns how a rank has ended, after what was seen.
+func endOf(pid int, global string, status int, seen prior) rankEnd {
+	end := rankEnd{Rank: -1, PID: pid, Status: status}
+	if status != 0 {
+		end.Prior = seen
+	}
+	if rank, err := strconv.Atoi(global); err == nil {
+		end.Rank, end.PID = rank, 0
+	}
+	return end
 }
 
 // outlived reports whether torchrun goes on without a rank of this node that has failed.

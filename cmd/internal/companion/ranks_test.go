@@ -101,6 +101,16 @@ func TestARankThatAScriptStartedIsNamedAsItEnds(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	seen := prior{Still: time.Minute}
+	for want, end := range map[rankEnd]rankEnd{
+		{Rank: 3, Status: 1, Prior: seen}:          endOf(7, "3", 1, seen),
+		{Rank: 3}:                                  endOf(7, "3", 0, seen),
+		{Rank: -1, PID: 7, Status: 1, Prior: seen}: endOf(7, "", 1, seen),
+	} {
+		if end != want {
+			t.Errorf("%+v, want %+v", end, want)
+		}
+	}
 	for want, end := range map[string]rankEnd{
 		"a rank (pid 7) on a ended with 137 (killed)": {Rank: -1, PID: 7, Node: "a", Status: 137},
 		"the command on a ended with 1":               {Rank: -1, Node: "a", Status: 1},
