@@ -113,7 +113,7 @@ func TestCollectivesWithOtherArguments(t *testing.T) {
 }
 
 // Ranks of torch.distributed.rpc wait for each other where each thread that answers a call is in one. While such a
-// thread works, or the main thread of one rank computes, they do not.
+// thread works, or the main thread of one rank computes, they do not. A function that answers later has no thread.
 func TestCallsThatWaitForEachOther(t *testing.T) {
 	const sync = "rpc_sync (torch/distributed/rpc/api.py:842)"
 	const answers = "_run_function (torch/distributed/rpc/internal.py:209)"
@@ -161,7 +161,7 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 		if len(a.Why) == 0 || a.Why[0].Cause != tt.cause {
 			t.Errorf("%s: %+v, want %s", name, a.Why, tt.cause)
 		}
-		if c := a.Why[0]; c.Cause == "rpc.crossed" && c.Sure != verdict.Certain {
+		if c := a.Why[0]; c.Cause == "rpc.crossed" && c.Sure != verdict.Likely {
 			t.Errorf("%s: %+v", name, c)
 		}
 		for _, w := range a.Why {
@@ -171,16 +171,8 @@ func TestCallsThatWaitForEachOther(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]scene.Scene{"one only answers": leaves, "no thread of one answers": half} {
-		for kind, want := range map[string]verdict.Sure{"": verdict.Likely, "built-in": verdict.Likely,
-			"function": verdict.Certain} {
-			for _, p := range s.Procs {
-				for i := range p.Stacks {
-					p.Stacks[i].Values = map[string]string{"func": kind}
-				}
-			}
-			if c := Judge([]scene.Scene{s})[0].Why[0]; c.Cause != "rpc.crossed" || c.Sure != want {
-				t.Errorf("%s, calls of %q: %+v, want %s", name, kind, c, want)
-			}
+		if c := Judge([]scene.Scene{s})[0].Why[0]; c.Cause != "rpc.crossed" || c.Sure != verdict.Likely {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }

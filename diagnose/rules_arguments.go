@@ -77,20 +77,17 @@ func (v *view) member(s *seat, g int) bool {
 }
 
 // calls finds ranks that wait for each other by torch.distributed.rpc: all threads that answer calls of others are
-// themselves in a call. A call of what is written in C++ has no thread of Python: it may be what a rank executes that
-// has no thread in a call, or whose main thread has only left its script to answer. Where all calls are of functions of
-// Python, one that was executed would have a thread.
+// themselves in a call. It is never certain: a function in C++, and one that answers later (async_execution), has no
+// thread of Python, and the names of the ranks that are called do not say which ranks these are.
 func (v *view) calls() []claim {
 	if v.world < 2 || len(v.seats) < v.world || v.busy() {
 		return nil
 	}
-	c := claimed("rpc.crossed", verdict.Certain, "")
-	inC := v.callsC()
+	c := claimed("rpc.crossed", verdict.Likely, "")
 	for _, s := range v.seats {
 		if s.phase != calling || s.proc.Moved.Switches > 0 || works(s.proc.Moved, s.node.scene.Span) {
 			return nil
 		}
-		answering := len(c.Ranks)
 		for i := range s.proc.Stacks {
 			t := &s.proc.Stacks[i]
 			o := namedOp(t)
@@ -103,12 +100,7 @@ func (v *view) calls() []claim {
 				return nil // it works, or waits for something else
 			case t == s.op.stack:
 				c = c.see("py-spy", fmt.Sprintf("%s in %s at %s", seatName(s), s.op.whole(true), line(t)))
-			case o.kind != ofCall:
-				c.Sure = verdict.Likely
 			}
-		}
-		if inC && (len(c.Ranks) == answering || s.op.name == "shutdown") {
-			c.Sure = verdict.Likely
 		}
 	}
 	if len(c.Ranks) == 0 {
@@ -121,16 +113,6 @@ func (v *view) calls() []claim {
 		c.Seen = c.Seen[:maxSeen]
 	}
 	return []claim{c}
-}
-
-// callsC reports whether a rank may wait for the end of a remote call of what is written in C++.
-func (v *view) callsC() bool {
-	return slices.ContainsFunc(v.seats, func(s *seat) bool {
-		return s.op.name == "Future.wait" || slices.ContainsFunc(s.proc.Stacks, func(t scene.Stack) bool {
-			o := namedOp(&t)
-			return o.kind == ofCall && o.name != "shutdown" && t.Values["func"] != "function"
-		})
-	})
 }
 
 // inWorker says that a rank waits for its DataLoader, whose worker is in a collective: in a process that was forked

@@ -380,7 +380,7 @@ Thread 10 (idle)
 		"_env_rendezvous_handler (torch/distributed/rendezvous.py:257)",
 		"init_process_group (torch/distributed/distributed_c10d.py:2721)", "<module> (train.py:87)"},
 		Values: map[string]string{"src": "1", "group_src": "1", "rank": "3", "world_size": "4"}},
-		{Thread: "10", State: "idle", From: fromPySpy, Values: map[string]string{"to": "w0", "func": "function"},
+		{Thread: "10", State: "idle", From: fromPySpy, Values: map[string]string{"to": "w0"},
 			Frames: []string{"rpc_sync (torch/distributed/rpc/api.py:842)"}}}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)

@@ -171,7 +171,7 @@ const deep = "            "
 var kinds = map[string]struct{ file, form string }{
 	"src": {"distributed_c10d.py", "n"}, "dst": {"distributed_c10d.py", "n"}, "tag": {"distributed_c10d.py", "n"},
 	"group_src": {"distributed_c10d.py", "n"}, "group_dst": {"distributed_c10d.py", "n"},
-	"to": {"rpc/api.py", "s"}, "func": {"rpc/api.py", "f"},
+	"to": {"rpc/api.py", "s"},
 	"current": {"tensor/_redistribute.py", "t"}, "target": {"tensor/_redistribute.py", "t"},
 	"works": {"pipelining/schedules.py", "k"}, "rank": {"", "n"}, "world_size": {"", "n"},
 }
@@ -190,8 +190,6 @@ func (s *Stack) value(line string) {
 	case "s":
 		text, ok = strings.CutPrefix(text, `"`)
 		text = strings.TrimSuffix(text, `"`)
-	case "f": // of Python, or something else
-		text, _, ok = strings.Cut(strings.TrimPrefix(text, "<"), " ")
 	case "t":
 		text, ok = strings.CutPrefix(text, "<")
 		text, _, _ = strings.Cut(text, " ")
