@@ -12,7 +12,8 @@ import (
 	"launch/internal/tcpstore"
 )
 
-// worlds compares the world sizes that ranks believe in.
+// worlds compares the world sizes that ranks believe in. A rank whose number was read may be of another world on the
+// same store, and so may addresses under several prefixes.
 func (v *view) worlds() (out []claim) {
 	believed := map[int]map[int]bool{} // world size to ranks
 	add := func(world, rank int) {
@@ -25,12 +26,12 @@ func (v *view) worlds() (out []claim) {
 	}
 	seen := map[int]bool{}
 	for _, s := range v.seats {
-		if s.world > 0 && s.rank >= 0 {
+		if s.world > 0 && s.rank >= 0 && !s.read {
 			add(s.world, s.rank)
 			seen[s.rank] = true
 		}
 	}
-	if v.board != nil {
+	if v.board != nil && v.prefixes() < 2 {
 		for _, b := range v.board.Blobs {
 			if b.Group == 0 && !seen[b.Index] {
 				add(b.World, b.Index)
@@ -90,8 +91,11 @@ func (v *view) barred() (out []claim) {
 func (v *view) twins() (out []claim) {
 	first := map[int]*seat{}
 	for _, s := range v.seats {
+		if s.rank < 0 || s.read {
+			continue // one that was read may be of another world on the same store
+		}
 		f := first[s.rank]
-		if f == nil || s.rank < 0 {
+		if f == nil {
 			first[s.rank] = s
 			continue
 		}

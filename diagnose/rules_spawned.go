@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
@@ -18,8 +19,12 @@ func (v *view) spawned() bool {
 
 // unnumbered gives ranks without a number in their environment the one that their script gives init_process_group,
 // while they are in it, and later that of the address that they have published: they listen there. Only those count
-// that use the store of the job: what the scripts of two nodes start may be two jobs.
+// that use the store of the job: what the scripts of two nodes start may be two jobs. One store may have several
+// worlds, each with a prefix of its own: where the numbers are not those of one world, none is taken.
 func (v *view) unnumbered() {
+	if v.prefixes() > 1 {
+		return
+	}
 	worlds := map[int]int{}
 	for _, s := range v.seats {
 		if s.rank >= 0 {
@@ -31,11 +36,34 @@ func (v *view) unnumbered() {
 		if b := v.listensAs(s); s.rank < 0 && b != nil {
 			s.rank, s.world = b.Index, b.World
 		}
+		s.read = s.rank >= 0
 		worlds[s.world]++
 	}
-	if delete(worlds, 0); v.world == 0 {
+	if delete(worlds, 0); len(worlds) > 1 {
+		for _, s := range v.seats {
+			if s.read {
+				s.rank, s.read = -1, false
+			}
+		}
+		return
+	}
+	if v.world == 0 {
 		v.world = min(most(worlds), maxListed)
 	}
+}
+
+// prefixes returns how many worlds have published addresses for their default groups in the store.
+func (v *view) prefixes() int {
+	found := map[string]bool{}
+	if v.board != nil {
+		for _, b := range v.board.Blobs {
+			if b.Group == 0 {
+				before, _, _ := strings.Cut(b.Key, "default_pg/")
+				found[before] = true
+			}
+		}
+	}
+	return len(found)
 }
 
 // usesHome reports whether a rank has a connection to the store whose keys are those of the job.
@@ -97,14 +125,29 @@ func (v *view) unlike() []claim {
 	if !other(count) || len(all) == 1 && !all[0] {
 		return nil
 	}
-	sure, shown := verdict.Likely, nodes[:min(len(nodes), 4)]
+	sure, differ, shown := verdict.Likely, !all[0] && other(world), distinct(nodes, count, world)
 	words := finding.Join(shown, func(n *node) string { return fmt.Sprintf("%s %d", n.name, count[n]) })
 	says := fmt.Sprintf("the scripts start other numbers of ranks: %s; all wait in init_process_group", words)
-	if !all[0] && other(world) {
-		sure = verdict.Certain
+	if differ {
 		says += ", and the number of all that they give it differs: " + finding.Join(shown, func(n *node) string {
 			return fmt.Sprintf("%s world_size=%d", n.name, world[n])
 		})
 	}
+	whole := !slices.ContainsFunc(v.seats, func(s *seat) bool { return s.world != count[s.node] })
+	if differ && whole && v.prefixes() < 2 {
+		sure = verdict.Certain // else they may be two worlds, of which some ranks start slowly
+	}
 	return []claim{claimed("world.counted", sure, says).of(nil, nodes...).see("processes below the script", words)}
+}
+
+// distinct returns the first node of each pair of numbers, four at most.
+func distinct(nodes []*node, count, world map[*node]int) (out []*node) {
+	for _, n := range nodes {
+		if len(out) < 4 && !slices.ContainsFunc(out, func(m *node) bool {
+			return count[m] == count[n] && world[m] == world[n]
+		}) {
+			out = append(out, n)
+		}
+	}
+	return out
 }

@@ -52,7 +52,8 @@ type seat struct {
 	node  *node
 	proc  *scene.Proc
 	phase phase
-	op    op // of torch.distributed, that it waits in
+	op    op   // of torch.distributed, that it waits in
+	read  bool // the number is that of a call or of an address, not of the environment
 }
 
 // agent is one torchrun.

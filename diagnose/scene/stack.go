@@ -171,7 +171,7 @@ const deep = "            "
 var kinds = map[string]struct{ file, form string }{
 	"src": {"distributed_c10d.py", "n"}, "dst": {"distributed_c10d.py", "n"}, "tag": {"distributed_c10d.py", "n"},
 	"group_src": {"distributed_c10d.py", "n"}, "group_dst": {"distributed_c10d.py", "n"},
-	"to": {"rpc/api.py", "s"},
+	"to":      {"rpc/api.py", "s"},
 	"current": {"tensor/_redistribute.py", "t"}, "target": {"tensor/_redistribute.py", "t"},
 	"works": {"pipelining/schedules.py", "k"}, "rank": {"", "n"}, "world_size": {"", "n"},
 }
