@@ -67,8 +67,8 @@ func (e rankEnd) more() string {
 	return e.Prior.String()
 }
 
-// fix says what its status means, or what was seen before.
-func (e rankEnd) fix() string { return cmp.Or(e.Prior.fix(e.Node), meaning(e.Status)) }
+// fix says what the signal means that ended it, or what was seen before.
+func (e rankEnd) fix() string { return cmp.Or(meaning(e.Status), e.Prior.fix(e.Node)) }
 
 // ended says how a process ended.
 func ended(status int) string {

@@ -19,7 +19,9 @@ import (
 
 const (
 	// priorSpan is how long before the end of a rank something counts as its reason.
-	priorSpan = 30 * time.Second
+	priorSpan = 5 * time.Second
+	// removedSpan is how long before the end of a rank its files were removed, if that is to be a reason.
+	removedSpan = time.Minute
 	// folderBudget is how long a look for a folder may take: it may be of a file server that does not answer.
 	folderBudget = 300 * time.Millisecond
 	// groupSpan is how long before a rank a worker may have ended by the same signal, which was to both.
@@ -47,8 +49,7 @@ func (p prior) String() string {
 		return fmt.Sprintf(", %s after a worker process of its DataLoader (pid %d) %s",
 			p.Worker.Before.Round(time.Second), p.Worker.PID, ended(p.Worker.Status))
 	case p.Removed != "":
-		return fmt.Sprintf(", after torchrun's folder %s was removed there (something has cleaned %s)", p.Removed,
-			filepath.Dir(p.Removed))
+		return fmt.Sprintf(", after torchrun's folder %s was removed there", p.Removed)
 	}
 	return ""
 }
@@ -98,6 +99,7 @@ func (w *workers) find(ctx context.Context, r *ranks, rank int) {
 			continue
 		}
 		w.mu.Lock()
+		w.last = workerEnd{} // the rank goes on after that end
 		if w.known == nil {
 			w.known = map[int]bool{}
 		}
@@ -136,22 +138,24 @@ func (r *ranks) precede(ctx context.Context, rank int) func(ended time.Time, sta
 	r.wg.Go(func() {
 		f := folderOf(rank)
 		defer func() {
-			if f.gone() {
+			if f.lately() {
 				removed <- f.path
 			}
 			close(removed)
 		}()
 		tick := time.NewTicker(watchEvery)
 		defer tick.Stop()
-		for said := false; ; {
+		for {
 			select {
 			case <-tick.C:
 			case <-ctx.Done():
 				return
 			}
-			if w.find(ctx, r, rank); !said && f.gone() {
-				said = true
-				r.watcher.p.say(f.removed(r.watcher.p.spec.Self.Host), "")
+			w.find(ctx, r, rank)
+			if f.missed.IsZero() && f.gone() {
+				if _, said := r.removed.LoadOrStore(f.path, true); !said {
+					r.watcher.p.say(f.removed(r.watcher.p.spec.Self.Host), "")
+				}
 			}
 		}
 	})
@@ -177,8 +181,9 @@ func comm(pid int) string {
 // folder is the folder of torchrun's own files of a rank, which torchrun makes in that of temporary files and leaves
 // there as long as it runs.
 type folder struct {
-	path  string    // "": there is none
-	asked chan bool // whether it is gone
+	path   string    // "": there is none
+	asked  chan bool // whether it is gone
+	missed time.Time // when it was first seen to be gone
 }
 
 // folderOf returns the folder of a rank's torchrun (torch/distributed/elastic/multiprocessing/api.py), if it is there.
@@ -209,6 +214,9 @@ func (f *folder) gone() bool {
 	}()
 	select {
 	case is := <-asked:
+		if is && f.missed.IsZero() {
+			f.missed = time.Now()
+		}
 		return is
 	case <-time.After(folderBudget):
 		f.path = ""
@@ -216,11 +224,14 @@ func (f *folder) gone() bool {
 	}
 }
 
+// lately reports whether the folder was removed, and that it was there a short while ago.
+func (f *folder) lately() bool { return f.gone() && time.Since(f.missed) < removedSpan }
+
 // removed says that files of the job were removed while it runs.
 func (f *folder) removed(node string) finding.Finding {
-	return finding.Warnf("torchrun's folder %s was removed while the job runs: something has cleaned %s (seen at %s)",
-		f.path, filepath.Dir(f.path), time.Now().Format("15:04:05")).Named("node.files").
-		Breaking("workers of a DataLoader have sockets there: a rank that asks for their next tensor fails with "+
-			"\"No such file or directory\"").
+	return finding.Warnf("torchrun's folder %s was removed while the job runs (seen at %s)",
+		f.path, time.Now().Format("15:04:05")).Named("node.files").
+		Breaking("workers of a DataLoader may have sockets there: a rank that then asks for their next tensor fails "+
+			"with \"No such file or directory\"").
 		Do("%s", filesFix(f.path, node))
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +95,12 @@ func TestTheFolderOfTorchrunIsMissed(t *testing.T) {
 	if !f.gone() || none.gone() || own.gone() {
 		t.Error("it is gone, and the others are not")
 	}
+	if !f.lately() {
+		t.Error("it has just gone")
+	}
+	if f.missed = time.Now().Add(-removedSpan); f.lately() {
+		t.Error("it went a minute ago")
+	}
 }
 
 // A rank says that its files are removed once, and its end says it again.
@@ -119,6 +126,59 @@ func TestARankOfWhichTheFilesAreRemoved(t *testing.T) {
 	time.Sleep(2*watchEvery + watchEvery/2)
 	if seen := before(time.Now(), 1); seen.Removed != dir || len(said) != 1 || said[0] != "node.files" {
 		t.Errorf("%+v, said %v", seen, said)
+	}
+}
+
+// Several ranks have one folder: its removal is said once. A rank that fails long after it has another reason.
+func TestAFolderOfSeveralRanksIsMissedOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "torchelastic_ab")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var said atomic.Int32
+	p := &companion{spec: &Spec{}, print: func(finding.From, finding.Finding, string) { said.Add(1) }}
+	r := &ranks{watcher: &watcher{p: p}}
+	for range 2 {
+		rank, _ := begun(t, "rank", "TORCHELASTIC_ERROR_FILE="+dir+"/0/error.json")
+		r.precede(t.Context(), rank.Process.Pid)
+	}
+	time.Sleep(watchEvery / 2)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2*watchEvery + watchEvery/2)
+	if said.Load() != 1 {
+		t.Errorf("said %d times", said.Load())
+	}
+}
+
+// A rank that has begun a new worker goes on after the end of another one.
+func TestANewWorkerFollowsOneThatHasEnded(t *testing.T) {
+	rank, child := begun(t, scene.Worker)
+	r := &ranks{}
+	w := workers{last: workerEnd{PID: 4, Status: 137}, at: time.Now()}
+	if e := w.before(time.Now(), 1); e.PID != 4 {
+		t.Errorf("the rank ends at once: %+v", e)
+	}
+	if e := w.before(time.Now().Add(10*time.Second), 1); e.PID != 0 {
+		t.Errorf("10 seconds later: %+v", e)
+	}
+	w.find(t.Context(), r, rank.Process.Pid)
+	if e := w.before(time.Now(), 1); e.PID != 0 {
+		t.Errorf("after pid %d began: %+v", child, e)
+	}
+	_ = syscall.Kill(child, syscall.SIGTERM)
+	r.wg.Wait()
+}
+
+// What the signal means that ended a rank is said before what was seen earlier.
+func TestASignalExplainsTheEndOfARank(t *testing.T) {
+	for name, seen := range map[string]prior{"a worker": {Worker: workerEnd{PID: 4, Status: 137}},
+		"files": {Removed: "/tmp/torchelastic_ab"}} {
+		end := rankEnd{Status: 128 + int(syscall.SIGABRT), Prior: seen}
+		if got := end.fix(); got != meaning(end.Status) {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 
@@ -153,7 +213,7 @@ func TestTheEndOfARankHasWhatWasSeenBefore(t *testing.T) {
 	for want, seen := range map[string]prior{
 		", 2s after a worker process of its DataLoader (pid 45) ended with 137 (killed)": {
 			Worker: workerEnd{PID: 45, Status: 137, Before: 2 * time.Second}, Still: time.Minute},
-		", after torchrun's folder /tmp/torchelastic_ab was removed there (something has cleaned /tmp)": {
+		", after torchrun's folder /tmp/torchelastic_ab was removed there": {
 			Removed: "/tmp/torchelastic_ab"},
 		"": {Still: time.Minute},
 	} {

@@ -27,6 +27,7 @@ type ranks struct {
 	mu      sync.Mutex
 	known   map[int]string // by PID: the local rank
 	wg      sync.WaitGroup
+	removed sync.Map  // the folders of which it has said that they are gone
 	explain sync.Once // torchrun ends the other ranks after the first that fails
 	// deadRankAfter and lastRankAfter
 	soon, late time.Duration
