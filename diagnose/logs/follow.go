@@ -150,7 +150,7 @@ func newFollower() *follower {
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]started{}, interfaces: map[string]string{}, named: map[string]bool{}, works: newWorks(),
 		placed: map[string]string{},
-		busy:   map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[int64]int64{}},
+		busy:   map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[ending]int64{}, probed: map[int]int64{}},
 	}
 	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)
 	return f

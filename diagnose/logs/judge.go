@@ -30,8 +30,7 @@ func (f *follower) judge() Reading {
 	passed = append(passed, more...)
 	all, began := apart(sorted, rosterID)
 	live := slices.DeleteFunc(slices.Clone(all), func(e *event) bool {
-		return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 ||
-			e.cause.noise && f.proof.given[e.command] > 0 ||
+		return f.undone(e) ||
 			e.cause.grade == maybe && f.moved && e.vals[stepsSeen] != "true"
 	})
 	live, again := retried(detailed(live))
@@ -75,6 +74,11 @@ func (f *follower) judge() Reading {
 		r.Passed, r.Retried = failures(passed), failures(again)
 	}
 	return r
+}
+
+// undone says whether an event is no failure by what else the logs show.
+func (f *follower) undone(e *event) bool {
+	return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 || e.cause.noise && f.proof.endedWell(e) > 0
 }
 
 // failures returns the first of some events as values.

@@ -8,12 +8,19 @@ import (
 // proof is what the log that is read shows of a program that works: results of a benchmark, the greetings of all ranks,
 // or the answers of a server.
 type proof struct {
-	table   bool            // the head of a table of results was there
-	greeted map[int]bool    // ranks that did
-	command int64           // the line, of all logs, with the last command that starts a program
-	given   map[int64]int64 // of commands, by their line: the last line where their program said that it has ended well
+	table   bool             // the head of a table of results was there
+	greeted map[int]bool     // ranks that did
+	command int64            // the line, of all logs, with the last command that starts a program
+	given   map[ending]int64 // the last line where a program said that it has ended well
+	probed  map[int]int64    // of files: the last line where a server answered a probe
 	spans   []span
 	runs    []run
+}
+
+// ending is what has ended well: the program of a command, by its line, or only one process of it, by its stream.
+type ending struct {
+	command int64
+	st      *stream
 }
 
 // span are lines between a command and the last proof that its program works.
@@ -27,19 +34,22 @@ var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ell
 	"\" 200 OK", "server is fired up", "Uvicorn running on ", "Started HTTPService at ",
 	"Started GRPCInferenceService at ", "hroughput: ", "otal images/sec: ", "Benchmark Result ===", "'train_runtime': ",
 	"\"train_runtime\": ", " stopped: `max_", "exiting program at iteration ", "after training is done",
-	" exits successfully", "tate=COMPLETED", "deepspeed ", "accelerate launch ", "horovodrun "}
+	" exits successfully", "deepspeed ", "accelerate launch ", "horovodrun "}
 
 var (
 	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
 	greetForm = re(`(?i)\bhello,? .*\b(?:rank|proc|process|processor|task)[ :#=]+` +
 		`(?P<rank>\d+)(?: of | out of |/)(?P<of>\d+)\b`)
-	// readyForm is how a server reports that it has begun, or that it has answered.
+	// readyForm is how a server reports that it has begun, or that it has answered a request.
 	readyForm = re(`\bApplication startup complete\b|\bserver is fired up\b|\bUvicorn running on http|` +
-		`\bStarted (?:HTTP|GRPCInference)Service at |"(?:(?:POST|PUT) /\S*|GET /\S*(?:health|ready)\w*) HTTP/[\d.]+" 200 OK`)
-	// givenForm is how programs end with what they did, and how launchers and Slurm report that they ended well.
+		`\bStarted (?:HTTP|GRPCInference)Service at |"(?:POST|PUT) /\S* HTTP/[\d.]+" 200 OK`)
+	// probedForm is how it answers a probe, which proves nothing of what it computes.
+	probedForm = re(`"GET /(?:\S*/)?(?:healthz?|readyz?|ready) HTTP/[\d.]+" 200 OK`)
+	// givenForm is how programs end with what they did.
 	givenForm = re(`hroughput: \d[\d.]* requests|otal images/sec: |Benchmark Result ===|train_runtime['"]: |` +
-		` stopped: .max_|exiting program at iteration |\[after training is done\]|` +
-		`Process \d+ exits successfully|\bState=COMPLETED .*ExitCode=0:0\b`)
+		` stopped: .max_|exiting program at iteration |\[after training is done\]`)
+	// exitedForm is how a launcher reports that one of its processes ended well.
+	exitedForm  = re(`Process \d+ exits successfully`)
 	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +
 		`(?:(?:mpirun|mpiexec|srun|torchrun|accelerate launch|horovodrun) [\w./-]|deepspeed (?:--?\w|\S+\.py\b))`)
 )
@@ -50,20 +60,22 @@ func (p *proof) restart(line int64) {
 }
 
 // proves reads a line with such a word.
-func (f *follower) proves(body []byte) {
+func (f *follower) proves(st *stream, body []byte) {
 	p := &f.proof
 	switch {
 	case commandForm().Match(body):
 		p.restart(f.lines)
-		p.begins(run{f.index, f.lines, string(body[:min(len(body), maxQuote)])})
+		p.begins(run{file: f.index, line: f.lines, text: string(body), st: st})
 	case tableForm().Match(body):
 		p.table = true
 	case readyForm().Match(body):
 		f.proved()
 	case givenForm().Match(body):
-		if len(p.given) < maxStreams {
-			p.given[p.command] = f.lines
-		}
+		p.gave(ending{p.command, nil}, f.lines)
+	case exitedForm().Match(body):
+		p.gave(ending{p.command, st}, f.lines)
+	case probedForm().Match(body):
+		p.probed[f.index] = f.lines
 	default:
 		m := greetForm().FindSubmatch(body)
 		if m == nil {
@@ -77,6 +89,18 @@ func (f *follower) proves(body []byte) {
 			}
 		}
 	}
+}
+
+// gave notes that a program has ended well.
+func (p *proof) gave(e ending, line int64) {
+	if len(p.given) < maxStreams {
+		p.given[e] = line
+	}
+}
+
+// endedWell returns the last line that says so of the program of an event, or of its process; 0: there is none.
+func (p *proof) endedWell(e *event) int64 {
+	return max(p.given[ending{e.command, nil}], p.given[ending{e.command, e.st}])
 }
 
 // proved notes that what was written since the last command is no failure of it.
@@ -109,6 +133,9 @@ func result(line []byte) bool {
 // with it. A warning that one sign of progress undoes may be, and an interface that MPI tries: it may have another one.
 func (f *follower) disproved(all []*event) (live, passed []*event) {
 	within := func(e *event) bool {
+		if e.cause.id == "log.k8s-probe" && e.order < f.proof.probed[e.file] {
+			return true
+		}
 		return slices.ContainsFunc(f.proof.spans, func(s span) bool {
 			return s.file == int64(e.file) && e.order > s.from && e.order < s.to
 		})
@@ -137,7 +164,7 @@ func (f *follower) outdone(live []*event) (rest, passed []*event) {
 		return live, nil
 	}
 	for _, e := range live {
-		if e.cause.grade == unknown && e.order < f.proof.given[e.command] {
+		if e.cause.grade == unknown && e.order < f.proof.endedWell(e) {
 			passed = append(passed, e)
 		} else {
 			rest = append(rest, e)

@@ -1,23 +1,34 @@
 package logs
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // run is a command that a log shows, as a shell writes it, by its line.
 type run struct {
 	file int
 	line int64
 	text string
+	like string // its text without what is changed to try again
+	st   *stream
 }
+
+// changedForm is what is changed in a command to try again: sizes, counts, ports, times, and numbers of runs. A number
+// of a node, a rank or a part makes it another command.
+var changedForm = re(`(?i)([\w-]*(?:batch|bsz|size|len|workers|nproc|port|time|rdzv[-_]id|run[-_]id)[\w-]*[= ]|` +
+	`-np )\d+|\d{4}-\d\d-\d\d[\dT:_-]*|\d{6,}`)
 
 // begins notes a run.
 func (p *proof) begins(r run) {
 	if len(p.runs) < maxFacts*maxFacts {
+		r.like = changedForm().ReplaceAllString(r.text, "$1")
 		p.runs = append(p.runs, r)
 	}
 }
 
-// again returns the last run of the same command in the log of an event, but for numbers in its arguments, where that
-// is a later one than the event's.
+// again returns the run of an event and the last run of the same command by the same writer, but for what is changed
+// to try again, where that is a later one.
 func (p *proof) again(e *event) (before, last run, ok bool) {
 	at := slices.IndexFunc(p.runs, func(r run) bool { return r.line == e.command })
 	if at < 0 {
@@ -25,7 +36,7 @@ func (p *proof) again(e *event) (before, last run, ok bool) {
 	}
 	before = p.runs[at]
 	for _, r := range p.runs[at+1:] {
-		if r.file == before.file && sameText(r.text, before.text) {
+		if r.st == before.st && r.like == before.like {
 			last, ok = r, true
 		}
 	}
@@ -38,16 +49,16 @@ func (f *follower) lastRuns(all []*event) (live, former, passed []*event) {
 	if len(f.proof.runs) < 2 {
 		return all, nil, nil
 	}
-	failed := map[int64]bool{}
+	broken := map[int64]bool{} // runs with a failure of their own that is left to explain
 	for _, e := range all {
-		failed[e.command] = failed[e.command] || e.cause.grade < harmless && !e.over() && !f.excused(e)
+		broken[e.command] = broken[e.command] || e.cause.grade < open && !e.cause.retried && !f.undone(e)
 	}
 	for _, e := range all {
 		before, last, ok := f.proof.again(e)
 		switch {
-		case ok && failed[last.line]:
+		case ok && broken[last.line] && !f.resulted(last, false):
 			former = append(former, e)
-		case ok && before.text == last.text && f.resulted(last):
+		case ok && before.text == last.text && f.resulted(last, ofLaunch(e)):
 			passed = append(passed, e)
 		default:
 			live = append(live, e)
@@ -56,10 +67,16 @@ func (f *follower) lastRuns(all []*event) (live, former, passed []*event) {
 	return live, former, passed
 }
 
-// resulted says whether the log has results after the begin of a run.
-func (f *follower) resulted(r run) bool {
+// ofLaunch says whether an event is of how a launcher reaches other nodes, which any later command disproves that
+// reaches them.
+func ofLaunch(e *event) bool {
+	return e.cause.id == "log.dns" || strings.HasPrefix(e.cause.id, "log.ssh-") || e.cause.id == "log.mpi-daemon"
+}
+
+// resulted says whether the log has results of a run, or also those of a later command.
+func (f *follower) resulted(r run, later bool) bool {
 	return slices.ContainsFunc(f.proof.spans, func(s span) bool {
-		return s.file == int64(r.file) && s.to > r.line
+		return s.file == int64(r.file) && (s.from == r.line || later && s.from > r.line)
 	})
 }
 

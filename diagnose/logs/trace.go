@@ -135,7 +135,7 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		case markChain:
 			st.chain = f.lines
 		case markProof:
-			f.proves(p.body)
+			f.proves(st, p.body)
 		case wordInit:
 			f.noteRank(p.body)
 		case wordLastError:

@@ -58,9 +58,11 @@ type packed struct {
 	Pod  string  `json:"pod"`
 }
 
-// unpacked returns the line inside of one of JSON, with its time and host before it; any other line as it is.
+// unpacked returns the line inside of one of JSON, with its time and host before it; any other line as it is, also one
+// with a message of its own: its log is the name of a logger.
 func unpacked(line []byte) []byte {
-	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' || !bytes.Contains(line, []byte(`"log":`)) {
+	if len(line) < 2 || line[0] != '{' || line[len(line)-1] != '}' || !bytes.Contains(line, []byte(`"log":`)) ||
+		bytes.Contains(line, []byte(`"message":`)) || bytes.Contains(line, []byte(`"msg":`)) {
 		return line
 	}
 	var in packed
