@@ -123,7 +123,7 @@ var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
 	"Init COMPLETE", "Registered to: ", "Using network ", "Rendezvous complete", "has connected to", "connected to",
 	"init_process_group returned",
 	"checkpoint", "uccessful", "Started container", "Loading extension module", "Time to load ", "reducer.cpp",
-	"slurmd started on ", "slurmd version ", "status is now: NodeReady",
+	"slurmd started on ", "slurmd version ", "status is now: NodeReady", "timeout recovered", "EQEs on EQ",
 	"Starting with JobEnvironment", "esuming from", "esumed from")
 
 // latestFact is the name of the value that the log has shown last of the fact that a cause needs.

@@ -27,7 +27,7 @@ var downloadCauses = []cause{
 	}, {
 		id: "log.download", grade: family, words: []string{"TimeoutError"},
 		form: re(`^(?:fsspec\.exceptions\.FSTimeoutError|botocore\.exceptions\.(?:Read|Connect)TimeoutError|` +
-			`aiohttp\.\S*TimeoutError|azure\.core\.exceptions\.\w*TimeoutError)(?:: .*?(?:URL: "(?P<url>[^"]+)")?|$)`),
+			`aiohttp\.\S*TimeoutError|azure\.core\.exceptions\.\w*TimeoutError)(?:: (?:.*URL: "(?P<url>[^"]+)".*|.*)|$)`),
 		says: "{who} got no data from a remote storage[ ({url})] in time: its load, its limit of requests, or the way to it",
 		do: "copy the data to a file system of the cluster before the job; else fewer workers that read at once, longer " +
 			"time-outs and more attempts (for S3 botocore's read_timeout and retries)",

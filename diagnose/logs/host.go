@@ -51,7 +51,7 @@ var hostCauses = []cause{
 		from: "torch c10/core/CPUAllocator, numpy",
 	}, {
 		id: "log.host-oom", grade: family, words: []string{"std::bad_alloc"},
-		form: re(`instance of 'std::bad_alloc'|(?:what\(\): +|[Ee]rror:? .*)std::bad_alloc\s*$`), // with a text: of a GPU
+		form: re(`instance of 'std::bad_alloc'`), // what() has it for other kinds, also of a GPU
 		says: "{who} gets no more memory of the host (std::bad_alloc)",
 		do: "give the job more memory, or start fewer processes and DataLoader workers on the host; ulimit -v must say " +
 			"unlimited",

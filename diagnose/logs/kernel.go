@@ -134,6 +134,7 @@ var kernelCauses = []cause{
 		from: "Linux kernel/panic.c",
 	}, {
 		id: "log.nic-timeout", grade: open, soft: true, words: []string{"TX timeout", "NETDEV WATCHDOG: "},
+		not: []string{"recovered"},
 		form: re(`(?:(?P<pci>[\da-f]{4}:[\da-f]{2}:[\da-f]{2}\.\d) )?(?P<if>[\w.-]+): ` +
 			`(?:TX timeout|NETDEV WATCHDOG: .*timed out)|` +
 			`NETDEV WATCHDOG: (?P<if>[\w.-]+) .*timed out`),

@@ -35,30 +35,33 @@ func (f *follower) ofPod(p *prefix) {
 	if m == nil {
 		return
 	}
-	if a := placedForm().FindSubmatch(p.body); a != nil && len(f.placed) < maxStreams {
-		f.assigned = string(a[1])
-		f.placed[f.assigned] = string(a[2])
+	if bytes.Contains(p.body, []byte("Successfully assigned ")) {
+		if a := placedForm().FindSubmatch(p.body); a != nil && len(f.placed) < maxStreams {
+			f.assigned = string(a[1])
+			f.placed[f.assigned] = string(a[2])
+		}
 	}
-	v := values(eventForm(), m)
-	name := cmp.Or(v["name"], f.described)
-	switch kind := strings.ToLower(v["kind"]); {
+	name := cmp.Or(string(m[3]), f.described)
+	switch kind := strings.ToLower(string(m[2])); {
 	case kind == "node":
 		p.node = name
 	case kind == "pod", name == f.described: // which may be empty: the events of one pod without its name
 		p.pod = cmp.Or(name, f.assigned)
 	}
-	f.eventOf, f.eventAt, p.age = p.pod, f.lines, age(v["age"])
+	if p.age = age(string(m[1])); bytes.Contains(body, []byte("Warning ")) {
+		f.eventOf, f.eventAt = p.pod, f.lines
+	}
 	if name != "" {
 		p.object = true
 		p.take(0, []byte(name))
 	}
 }
 
-// ofEvent notes the pod of an event of Kubernetes, or of the next lines of its message.
+// ofEvent notes the pod of an event of Kubernetes, or of the next lines of its message about a container.
 func (f *follower) ofEvent(e *event, p *prefix) {
 	const near = 4
 	pod := p.pod
-	if pod == "" && p.label == nil && f.lines-f.eventAt <= near {
+	if pod == "" && p.label == nil && f.lines-f.eventAt <= near && bytes.Contains(p.body, []byte("container")) {
 		pod = f.eventOf
 	}
 	if pod != "" && e.vals["pod"] == "" {
