@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,15 +17,23 @@ func otherProcess(a, b string) bool {
 	return m != nil && n != nil && m[1] != n[1]
 }
 
+// otherNode says whether two nodes are known to be different ones.
+func otherNode(a, b string) bool {
+	a, _, _ = strings.Cut(a, ".")
+	b, _, _ = strings.Cut(b, ".")
+	return a != "" && b != "" && a != b
+}
+
 // killed joins the line of the kernel that killed a process for its memory and the reports of its end, by the number of
-// the process. It returns that line, with the rank and node of the reports, and marks these; else the root itself.
+// the process on the same node. It returns that line, with the rank and node of the reports, and marks these; else the
+// root itself.
 func killed(root *event, roots []*event, used map[*event]bool) *event {
 	var kill *event
 	pid := ""
 	for _, e := range append([]*event{root}, roots...) {
 		n, m := killedForm.FindStringSubmatch(e.text), pidForm.FindStringSubmatch(root.text)
 		its := root.cause.id == exitKilled.id && m != nil && n != nil && n[1] == m[1]
-		if e.cause.id == "log.host-oom" && n != nil && (e == root || its) {
+		if e.cause.id == "log.host-oom" && n != nil && (e == root || its && !otherNode(e.node, root.node)) {
 			kill, pid = e, n[1]
 			break
 		}
@@ -33,7 +42,8 @@ func killed(root *event, roots []*event, used map[*event]bool) *event {
 		return root
 	}
 	for _, e := range roots {
-		if m := pidForm.FindStringSubmatch(e.text); e.cause.id == exitKilled.id && m != nil && m[1] == pid {
+		if m := pidForm.FindStringSubmatch(e.text); e.cause.id == exitKilled.id && m != nil && m[1] == pid &&
+			!otherNode(e.node, kill.node) {
 			used[e] = true
 			kill.rank, kill.local = max(kill.rank, e.rank), max(kill.local, e.local)
 			kill.node = cmp.Or(kill.node, e.node)
@@ -51,12 +61,16 @@ var killedForm = regexp.MustCompile(`Kill(?:ed)? process (\d+)\b`)
 // adopt gives a failure the rank that torchrun reports for the same log, or else the local rank.
 func (f *follower) adopt(e *event) {
 	all := f.sorted()
+	elsewhere := killedForm.MatchString(e.text) && slices.ContainsFunc(all, func(o *event) bool {
+		return o.cause.id == exitKilled.id && otherNode(o.node, e.node)
+	})
 	for _, has := range []func(o *event) bool{
 		func(o *event) bool { return o.rank >= 0 }, func(o *event) bool { return o.local >= 0 },
 	} {
 		for _, o := range all {
 			if fromRoot := o.cause.id == exitOther.id || o.cause.id == exitKilled.id || o.cause.id == exitCrash.id; fromRoot &&
-				e.rank < 0 && e.local < 0 && o.file == e.file && o.order >= e.order && has(o) && !otherProcess(e.text, o.text) {
+				!elsewhere && e.rank < 0 && e.local < 0 && o.file == e.file && o.order >= e.order && has(o) &&
+				!otherProcess(e.text, o.text) {
 				e.rank, e.local, e.node = o.rank, o.local, cmp.Or(e.node, o.node)
 			}
 		}
@@ -128,6 +142,17 @@ func (f *follower) absentees(e *event) (out []int) {
 	if joined < 1 || joined >= of || of > maxStreams {
 		return nil
 	}
+	seen := f.haveLines(of)
+	for rank := range of {
+		if len(seen) == joined && !seen[rank] {
+			out = append(out, rank)
+		}
+	}
+	return out
+}
+
+// haveLines returns which ranks below a number have lines in the logs.
+func (f *follower) haveLines(of int) map[int]bool {
 	seen := map[int]bool{}
 	see := func(rank int) {
 		if rank >= 0 && rank < of {
@@ -143,10 +168,5 @@ func (f *follower) absentees(e *event) (out []int) {
 	for _, r := range f.ranks {
 		see(r.rank)
 	}
-	for rank := range of {
-		if len(seen) == joined && !seen[rank] {
-			out = append(out, rank)
-		}
-	}
-	return out
+	return seen
 }

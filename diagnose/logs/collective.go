@@ -33,7 +33,7 @@ func newWorks() works { return works{of: map[int]work{}} }
 var (
 	workForm = regexp.MustCompile(`\[(?:PG ([^\]]*?) )?Rank (\d+)\].*` +
 		`WorkNCCL\(SeqNum=(\d+), OpType=(\w+)(?:, NumelIn=(\d+))?`)
-	lastForm = regexp.MustCompile(`Rank (\d+)\].*[Ll]ast enqueued (?:NCCL )?work: (\d+)`)
+	lastForm = regexp.MustCompile(`(?:\[PG ([^\]]*?) )?Rank (\d+)\].*[Ll]ast enqueued (?:NCCL )?work: (\d+)`)
 )
 
 // add reads a line of a watchdog. The first line of a rank counts. The line has the rank in its group; inJob is the
@@ -54,16 +54,17 @@ func (w works) add(line []byte, inJob int, where string) {
 		}
 	}
 	if m := lastForm.FindSubmatch(line); m != nil {
-		rank := number(string(m[1]))
+		rank := number(string(m[2]))
 		if inJob >= 0 {
 			rank = inJob
 		}
 		one, ok := w.of[rank]
 		if !ok {
-			one = work{rank: rank, seq: -1, enqueued: -1, where: where, line: string(line[:min(len(line), maxQuote)])}
+			one = work{rank: rank, group: string(m[1]), seq: -1, enqueued: -1, where: where,
+				line: string(line[:min(len(line), maxQuote)])}
 		}
 		if one.enqueued < 0 && len(w.of) < maxWorks {
-			one.enqueued = number(string(m[2]))
+			one.enqueued = number(string(m[3]))
 			w.of[rank] = one
 		}
 	}
@@ -104,7 +105,8 @@ func (w works) verdict() (verdict.Verdict, bool) {
 func (w works) silent(all []work) (verdict.Verdict, bool) {
 	var late []work
 	for _, one := range w.of {
-		if one.seq < 0 && one.enqueued >= 0 && one.enqueued < all[0].seq {
+		sameGroup := one.group == all[0].group || one.group == "" || all[0].group == ""
+		if one.seq < 0 && one.enqueued >= 0 && one.enqueued < all[0].seq && sameGroup {
 			late = append(late, one)
 		}
 	}
@@ -125,8 +127,9 @@ func (w works) silent(all []work) (verdict.Verdict, bool) {
 const behindDo = "look at the output and the stack of the ranks that are behind (py-spy dump): they are slow, hang, " +
 	"or do other work than the others"
 
-// hole finds the few ranks that have no such line, where all others of the job wait for one collective.
-func (w works) hole(of int, prepares bool) (verdict.Verdict, bool) {
+// hole finds the few ranks that have no such line, where all others of the job wait for one collective. That they still
+// prepare data is likely only before the first one, and where the logs have lines of them.
+func (w works) hole(of int, have map[int]bool, prepares bool) (verdict.Verdict, bool) {
 	var all []work
 	top := of - 1
 	for _, one := range w.of {
@@ -153,8 +156,14 @@ func (w works) hole(of int, prepares bool) (verdict.Verdict, bool) {
 			rankList(missing), all[0].seq, all[0].op),
 		Do: behindDo,
 	}
-	if prepares {
-		v.Sure = verdict.Likely
+	shown := !slices.ContainsFunc(missing, func(rank int) bool { return !have[rank] })
+	if !shown {
+		v.Says += " (they may lack that output)"
+	}
+	if prepares && all[0].seq == 1 {
+		if shown {
+			v.Sure = verdict.Likely
+		}
 		v.Says += ": a process still prepares its data"
 		v.Do = "prepare the data before the job, in a run of its own, so that its cache is there; or raise the timeout of " +
 			"the process group (init_process_group, ddp_timeout)"

@@ -294,7 +294,7 @@ func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
 		return v, true
 	}
 	other := slices.ContainsFunc(live, func(e *event) bool { return e.cause.grade <= open })
-	if v, ok := f.works.hole(f.size(), f.shown("program.prepares")); ok && !other {
+	if v, ok := f.works.hole(f.size(), f.haveLines(maxRank), f.shown("program.prepares")); ok && !other {
 		return v, true
 	}
 	if v, ok := f.versions(live); ok {

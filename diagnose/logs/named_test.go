@@ -55,6 +55,18 @@ func TestTheMessageNamesWho(t *testing.T) {
 		{"what the server of ssh says", "root@red-8: Permission denied (publickey,password).\nServer listening on 0.0.0.0 " +
 			"port 22.\nAuthentication refused: bad ownership or modes for directory /home/u/.ssh\n",
 			"sshd of node red-8 refuses the keys of a user, since /home/u/.ssh"},
+		{"a process that the kernel of another node killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: " +
+			"-9) local_rank: 2 (pid: 77) of binary: p\nRoot Cause (first observed failure):\n[0]:\n  host      : " +
+			"red-8\n  rank      : 42 (local_rank: 2)\n  exitcode  : -9 (pid: 77)\nFeb  3 04:05:06 red-1 kernel: Out of memory:" +
+			" Killed process 77 (p)\n", "a process on node red-1"},
+		{"what the server of ssh on another node says", "root@red-1: Permission denied (publickey).\nred-8 sshd[811]: " +
+			"Authentication refused: bad ownership or modes for directory /home/u/.ssh\n", "ssh without a password does not"},
+		{"a line after an event of a pod", placed + "torch.OutOfMemoryError: CUDA out of memory. Tried\n",
+			"a process has run out"},
+		{"a line after a warning of a pod", placed + "41s   Warning   Unhealthy   pod/fit-w-3    Readiness probe failed: " +
+			"x\ntorch.OutOfMemoryError: CUDA out of memory. Tried\n", "a process has run out"},
+		{"where data is", "botocore.exceptions.ReadTimeoutError: Read timeout on endpoint URL: " +
+			"\"https://store.example.org/b\"\n", "storage (https://store.example.org/b) in time"},
 		{"another process that the kernel killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: -9) " +
 			"local_rank: 2 (pid: 4711) of binary: p\n[1.0] Out of memory: Killed process 4799 (p)\n", "a process on a node"},
 	} {
@@ -95,13 +107,21 @@ func TestTheMissingRankIsNamed(t *testing.T) {
 		{"an earlier collective", waits("", 88, 0, 1, 3) + dump, "the last one there is number 87", []int{2}},
 		{"the same collective", waits("", 87, 0, 1, 3) + dump, "", nil},
 		{"no line", waits("", 88, 0, 1, 3, 4, 5), "rank 2 did not reach collective number 88", []int{2}},
-		{"no line, and data to prepare", prepares + waits("", 1, 1, 2, 3, 4), "still prepares", []int{0}},
+		{"no line, and data to prepare", prepares + waits("", 1, 1, 2, 3, 4), "output): a process still prepares", []int{0}},
+		{"lines, and data to prepare", "[rank0]: " + prepares + "[rank0]: step\n" + waits("", 1, 1, 2, 3, 4),
+			"show: a process still prepares", []int{0}},
+		{"data was prepared long before", prepares + waits("", 88, 0, 1, 3, 4, 5), "as far as these logs show (they may " +
+			"lack that output)", []int{2}},
 		{"too many have no line", waits("", 88, 0, 3, 5), "", nil},
 		{"the group may be without it", waits("PG ID 3 PG GUID 7(dp) ", 88, 0, 1, 3, 4, 5), "", nil},
 		{"another failure is first", broken + waits("", 88, 0, 1, 3, 4, 5), "", nil},
 	} {
 		r := readText(t, c.log)
 		at := slices.IndexFunc(r.Verdicts, func(v verdict.Verdict) bool { return v.Cause == "log.rank-behind" })
+		if strings.Contains(c.name, "data") && at >= 0 &&
+			(r.Verdicts[at].Sure == verdict.Likely) != strings.HasPrefix(c.name, "lines") {
+			t.Errorf("%s: %v", c.name, r.Verdicts[at].Sure)
+		}
 		switch {
 		case at < 0 && c.ranks != nil, at >= 0 && c.ranks == nil:
 			t.Errorf("%s: %+v", c.name, r.Verdicts)

@@ -22,7 +22,7 @@ func first(roots []*event) *event {
 		}
 	}
 	for _, e := range roots { // what the server of ssh says is the reason of what its clients get
-		if e.cause.server && e.cause.id == top.cause.id {
+		if e.cause.server && e.cause.id == top.cause.id && !otherNode(e.node, top.node) {
 			e.node = cmp.Or(top.node, e.node)
 			return e
 		}
@@ -131,11 +131,13 @@ func reasonOf(end *event, live []*event) *event {
 var schedulerEnds = []string{"log.slurm-preempted", "log.slurm-requeued", "log.slurm-time", "log.slurm-node",
 	"log.batch-time", "log.k8s-evicted", "log.preempted"}
 
-// limitsLast leaves out the end at a time limit where processes waited in vain before: more time would not help.
+// limitsLast leaves out the end at a time limit where processes waited in vain before, and the job did not go on: more
+// time would not help.
 func limitsLast(roots, live []*event) []*event {
+	const goesOn = 5 // steps in that log
 	return slices.DeleteFunc(slices.Clone(roots), func(e *event) bool {
 		return isLimit(e) && slices.ContainsFunc(live, func(o *event) bool {
-			return o.cause.grade == waits && !o.warning() && (o.file == e.file && o.order < e.order ||
+			return o.cause.grade == waits && !o.warning() && (o.file == e.file && o.order < e.order && e.went-o.went < goesOn ||
 				o.file != e.file && !o.time.IsZero() && o.time.Before(e.time))
 		})
 	})
@@ -144,16 +146,17 @@ func limitsLast(roots, live []*event) []*event {
 // isLimit says whether an event is the end of a job at its time limit.
 func isLimit(e *event) bool { return e.cause.id == "log.slurm-time" || e.cause.id == "log.batch-time" }
 
-// hardwareFirst puts an error of an NVSwitch before the failed kernels on the GPUs that it connects: alone it may be
-// harmless, and they alone may be a bug of the program.
+// hardwareFirst puts a fatal error of an NVSwitch before the failed kernels on the GPUs that it connects: they alone
+// may be a bug of the program.
 func hardwareFirst(roots, live []*event) []*event {
 	const near = 24 * time.Hour // also where the logs have times of different zones
 	if len(roots) == 0 || roots[0].cause.id != "log.cuda-memory-access" {
 		return roots
 	}
 	at := slices.IndexFunc(live, func(e *event) bool {
-		return e.cause.id == "log.xid" && strings.Contains(e.text, "SXid") && (e.time.IsZero() || roots[0].time.IsZero() ||
-			e.time.Sub(roots[0].time).Abs() < near)
+		return e.cause.id == "log.xid" && strings.Contains(e.text, "SXid") && !strings.Contains(e.text, "Non-fatal") &&
+			!otherNode(e.node, roots[0].node) &&
+			(e.time.IsZero() || roots[0].time.IsZero() || e.time.Sub(roots[0].time).Abs() < near)
 	})
 	if at < 0 {
 		return roots

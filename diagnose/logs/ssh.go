@@ -30,7 +30,8 @@ var sshCauses = []cause{
 		from: "openssh sshd.c",
 	}, {
 		id: "log.ssh-failure", grade: decisive, server: true, words: []string{"bad ownership or modes for "},
-		form: re(`Authentication refused: bad ownership or modes for (?:file|directory) (?P<file>/.*)`),
+		form: re(`(?:^(?P<node>[\w.-]+) sshd[\w-]*\[\d+\]: )?` +
+			`Authentication refused: bad ownership or modes for (?:file|directory) (?P<file>/.*)`),
 		says: "sshd of {where} refuses the keys of a user, since {file} belongs to another user, or others may write it",
 		do: "on that host: chown the user's home folder, .ssh and authorized_keys to the user, and chmod go-w them; in " +
 			"Kubernetes copy a mounted Secret to such a folder in an init container",
