@@ -81,7 +81,7 @@ func TestTheCommandInheritsWhatLaunchInherited(t *testing.T) {
 		t.Error(err)
 	}
 	plan := []string{"MASTER_ADDR=", "MASTER_PORT=", "WORLD_SIZE=", "RANK=", "LOCAL_WORLD_SIZE=", "LOCAL_RANK=",
-		"NODE_RANK="}
+		"NODE_RANK=", "NNODES="}
 	var rest []string
 	for _, l := range strings.Split(got, "\n") {
 		if i := slices.IndexFunc(plan, func(p string) bool { return strings.HasPrefix(l, p) }); i >= 0 {
