@@ -53,7 +53,7 @@ type seat struct {
 	proc  *scene.Proc
 	phase phase
 	op    op   // of torch.distributed, that it waits in
-	read  bool // the number is that of a call or of an address, not of the environment
+	read  bool // the number was read in a call or an address, not in the environment
 }
 
 // agent is one torchrun.

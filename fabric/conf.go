@@ -16,7 +16,7 @@ func confOf(proc fs.FS, setting, iface string) int {
 	return max(confIn(proc, setting, "all"), confIn(proc, setting, iface))
 }
 
-// confIn returns a setting of one folder: that of an interface, or all.
+// confIn returns a setting of one folder: of an interface, or all.
 func confIn(proc fs.FS, setting, folder string) int {
 	text, _ := fs.ReadFile(proc, path.Join(confDir, folder, setting))
 	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))

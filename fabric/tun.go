@@ -15,7 +15,7 @@ type Handed struct {
 	given, taken uint64
 }
 
-// HandedTo returns that of the interface by which packets to an address leave.
+// HandedTo returns what Handed counts, for the interface by which packets to an address leave.
 func HandedTo(from, to netip.Addr) (out Handed) {
 	h, err := nextHop(from.Unmap(), netip.AddrPortFrom(to.Unmap(), 0))
 	if err != nil || h.local {

@@ -110,7 +110,7 @@ func Faster(slow, f fabric.Interface) bool {
 		Cabled(slow) && f.Speed >= 2*slow.Speed
 }
 
-// Cabled reports whether the speed of an interface is that of a cable: the kernel has one for veths, too.
+// Cabled reports whether the speed of an interface is a cable's: the kernel has one for veths, too.
 func Cabled(i fabric.Interface) bool {
 	return slices.Contains([]string{"physical", "bond", "vlan", "ipoib"}, i.Kind)
 }

@@ -10,7 +10,7 @@ func fabricRun() starter {
 		}}
 }
 
-// lightningRun is its older name, until 2.2, and fabricRunModel that of 2.2.
+// lightningRun is its older name, until 2.2, and fabricRunModel its name in 2.2.
 func lightningRun() starter {
 	s := fabricRun()
 	s.names, s.sub, s.title = "lightning", "run model", "lightning run model"

@@ -52,7 +52,7 @@ func machineFaults() []fault {
 			says: []string{"(noexec)"},
 			runs: Each,
 		},
-		{ // by its own words: the processor itself is this machine's
+		{ // uname says so: the processor is this machine's
 			name: "another processor", short: "Open MPI 5.0",
 			inject: func(tr *trial) {
 				tr.Hosts[sick].Sh(`printf '#!/bin/sh\n[ "$*" = "-n -m" ] || exec /usr/bin/uname "$@"\necho host2 aarch64\n' ` +

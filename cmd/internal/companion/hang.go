@@ -128,7 +128,7 @@ func moved(a, b effort) bool {
 	return busy(a, b) || b.cpu-a.cpu > stillCPU*b.at.Sub(a.at).Seconds()
 }
 
-// worked reports that of other threads than those that only poll.
+// worked does what moved does, without the time of threads that only poll.
 func worked(a, b effort) bool {
 	b.cpu -= b.polls - a.polls
 	return moved(a, b)

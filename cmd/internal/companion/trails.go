@@ -22,7 +22,7 @@ type trails struct {
 	refused map[netip.Addr]refusal // by the address there: the last one
 }
 
-// refusal is what a router said by itself.
+// refusal is what a router said without being asked.
 type refusal struct {
 	router netip.Addr
 	at     time.Time

@@ -51,7 +51,7 @@ func TestWhatARouterSaysOnceRemainsKnown(t *testing.T) {
 	}
 }
 
-// What a router said of itself counts where the way has a router, and nothing is heard of it now.
+// What a router said without being asked counts where the way has a router, and nothing is heard of it now.
 func TestWhatARouterSaidOfItselfCounts(t *testing.T) {
 	to, router := netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.254")
 	silent := fabric.Trail{To: to, Router: router}
