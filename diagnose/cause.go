@@ -223,9 +223,8 @@ var pathCauses = []Cause{
 		For: "data is retransmitted without an answer, and nothing else of that host answers. Where a third node reaches " +
 			"both ends, it is no cable: what has arrived at one end shows which direction is lost",
 		Against: "the same host answers on another connection",
-		Do: "look at the cable, the port of the switch, a filter that was just loaded (nft list ruleset) and the host; " +
-			"or end the job and start without that node",
-		Source: "tcp_info: backoff, unacked, and the bytes at both ends; ARP; what a third node passes on",
+		Do:      lostFix,
+		Source:  "tcp_info: backoff, unacked, and the bytes at both ends; ARP; what a third node passes on",
 	},
 	{
 		ID: "path.here", depth: onTheSpot, Title: "Packets do not leave a node, or are not taken",

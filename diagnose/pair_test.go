@@ -140,6 +140,29 @@ func TestALostPathThroughATunnelHasNoCable(t *testing.T) {
 	}
 }
 
+// TestANodeThatIsCutOffMayNameTheReasonItself: where it was not heard, its own addresses and routes are possible, too,
+// and its own output is read first; where it was heard, and shows nothing, neither.
+func TestANodeThatIsCutOffMayNameTheReasonItself(t *testing.T) {
+	const read, own = "read the output of launch on a first: ", "(its addresses, routes"
+	near := &node{name: "b", scene: &scene.Scene{}}
+	a, b, c := &node{name: "a", scene: &scene.Scene{}}, &node{name: "b"}, &node{name: "c"}
+	lost := func(from *node) claim { return claimed("path.lost", verdict.Certain, "").of(nil, from, a) }
+	for _, heard := range []bool{false, true} {
+		p, hosts := pair{near: near, where: "a", remote: netip.MustParseAddr("10.0.0.1")}, []*node{b, c}
+		if heard {
+			p.far, hosts = a, append(hosts, a)
+		}
+		says, do := p.lost()
+		all := (&view{hosts: hosts}).cutOff([]claim{lost(b), lost(c)})
+		if strings.Contains(says, own) == heard || strings.HasPrefix(do, read) == heard || do == "" {
+			t.Errorf("heard %v: %q, do %q", heard, says, do)
+		}
+		if len(all) != 1 || strings.Contains(all[0].Says, own) == heard || strings.HasPrefix(all[0].Do, read) == heard {
+			t.Errorf("heard %v: %d, %q, do %q", heard, len(all), all[0].Says, all[0].Do)
+		}
+	}
+}
+
 // TestAnInterfaceThatWasDeletedIsNamed: where only the address is gone, that.
 func TestAnInterfaceThatWasDeletedIsNamed(t *testing.T) {
 	own, to := netip.MustParseAddrPort("10.0.0.1:40001"), netip.MustParseAddrPort("10.0.0.2:4444")

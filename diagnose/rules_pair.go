@@ -139,6 +139,32 @@ func (p pair) name(n *node) string {
 // soundEnds is what follows for the ends of a path if a third node exchanges messages with both.
 const soundEnds = " reaches both, so their cables and hosts are sound"
 
+// orItself adds to the possible reasons of a lost path those that only the other end shows, where it was not heard.
+func (p pair) orItself() string {
+	if p.far != nil && p.far.scene != nil {
+		return ""
+	}
+	return " (its addresses, routes)"
+}
+
+// askThere is where launch names the reason if that is on the other end, which was not heard; "": it was heard.
+func (p pair) askThere() string {
+	if p.orItself() == "" {
+		return ""
+	}
+	return ownLog(p.where)
+}
+
+// ownLog is the first step for a node whose own view does not arrive.
+func ownLog(node string) string {
+	return fmt.Sprintf("read the output of launch on %s first: if the reason is on that node, launch names it there\n",
+		node)
+}
+
+// lostFix is what to do about a path that is lost where nothing shows why.
+const lostFix = "look at the cable, the port of the switch, a filter that was just loaded (nft list ruleset) and the " +
+	"host; or end the job and start without that node"
+
 // lost says why a path is lost, as far as the nodes show it, and what to look at. What is not excluded remains.
 func (p pair) lost() (says, do string) {
 	way := wayTo(p.near, p.remote)
@@ -164,14 +190,15 @@ func (p pair) lost() (says, do string) {
 				way.Tunnel), fmt.Sprintf("ip -s -d link show %s   # on %s and %s: is the program of that tunnel up, and does it "+
 				"send and receive?", way.Tunnel, p.name(p.near), p.where)
 	case p.third == "" && way.Asked && len(way.ARP) == 0:
-		return fmt.Sprintf(", and no machine answers for %s by ARP: a cable, a port of the switch, or the host", p.remote),
-			"look at the cable, the port of the switch and the host; or end the job and start without that node"
+		return fmt.Sprintf(", and no machine answers for %s by ARP: a cable, a port of the switch, or the host", p.remote) +
+				p.orItself(), p.askThere() +
+				"look at the cable, the port of the switch and the host; or end the job and start without that node"
 	case p.third == "" && deaf == nil:
 		router := ""
 		if way.Router.IsValid() {
 			router = fmt.Sprintf("the router %s or one after it, ", way.Router)
 		}
-		return ": a cable, a port of the switch, " + router + "a filter, or the host", ""
+		return ": a cable, a port of the switch, " + router + "a filter, or the host" + p.orItself(), p.askThere() + lostFix
 	case way.Asked && len(way.ARP) == 0:
 		return fmt.Sprintf(", and %s%s: no answer by ARP for %s arrives at %s", p.third, soundEnds, p.remote, p.near.name),
 			fmt.Sprintf("sysctl -a | grep arp_ignore; nft list ruleset   # on %s: a filter of ARP\n"+

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"launch/diagnose/scene"
@@ -210,6 +211,12 @@ func (v *view) cutOff(all []claim) []claim {
 		at = fmt.Sprintf("its end of the tunnel %s, the network below that", c.tunnel)
 	}
 	c.Says = fmt.Sprintf("%s get no answer from %s any more: %s, or the host", finding.Some(others), common[0], at)
+	if !slices.ContainsFunc(v.hosts, func(n *node) bool { return n.name == common[0] }) {
+		c.Says += " (its addresses, routes, filters)"
+		if there := ownLog(common[0]); !strings.HasPrefix(c.Do, there) {
+			c.Do = there + c.Do
+		}
+	}
 	if !slices.ContainsFunc(v.hosts, func(n *node) bool { return slices.Contains(others, n.name) }) { // only it was heard
 		c.Says = fmt.Sprintf("%s gets no answer from %s any more: it is cut off (%s), or all of them are", common[0],
 			finding.Some(others), at)
