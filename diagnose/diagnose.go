@@ -170,10 +170,13 @@ func open(e Evidence) finding.Finding {
 	case len(e.Missing) > 0:
 		which = ": node " + finding.Join(e.Missing, strconv.Itoa)
 	}
+	do := "start launch there with the same line, and check that it reaches the store"
+	if e.Unfit != "" { // the finding before this one says which node, and why
+		do = "fix the unfit node; on a node that has not tried: " + do
+	}
 	return finding.Warnf("%d of %s nodes joined, %d missing%s", have, want, max(cmp.Or(e.Min, e.Want)-have, 0),
 		which).Named("start.missing").
-		Breaking("the other nodes wait until their --join-timeout").
-		Do("start launch there with the same line, and check that it reaches the store")
+		Breaking("the other nodes wait until their --join-timeout").Do("%s", do)
 }
 
 // label returns the rank and name of a node.

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,5 +94,15 @@ func TestStart(t *testing.T) {
 				t.Errorf("the finding is %q, want %q", r[0].What, tc.says)
 			}
 		})
+	}
+}
+
+// TestAnUnfitNodeIsNotStartedAgainAsItIs: the advice of a node that is missing; where none is unfit, to start it.
+func TestAnUnfitNodeIsNotStartedAgainAsItIs(t *testing.T) {
+	for unfit, want := range map[string]string{"": "start launch there", "b is not fit": "fix the unfit node"} {
+		r := Start(Evidence{State: "open", Want: 2, Nodes: []Node{{Rank: -1, Name: "a", Here: true}}, Unfit: unfit})
+		if do := r[len(r)-1].Fix; !strings.HasPrefix(do, want) {
+			t.Errorf("%q: %q", unfit, do)
+		}
 	}
 }

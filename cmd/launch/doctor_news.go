@@ -9,6 +9,7 @@ import (
 	"launch/cmd/internal/companion"
 	"launch/cmd/internal/ui"
 	"launch/diagnose/verdict"
+	"launch/internal/finding"
 	"launch/rendezvous"
 )
 
@@ -42,6 +43,11 @@ func say(v *verdict.Verdict, n companion.News) {
 		v.Do = "start launch there with the same line, and check that it reaches the store"
 		if v.Says += ui.Left(a.Left); len(a.Left) > 0 {
 			v.Do = "correct why it left, then start launch there again with the same line"
+		}
+		if len(a.Unfit) > 0 { // the text of the event says why
+			names := finding.Map(a.Unfit, func(n rendezvous.Note) string { return n.Name })
+			v.Do = fmt.Sprintf("fix first what makes it unfit: %s; then start launch there again with the same line",
+				finding.Some(names))
 		}
 	}
 }

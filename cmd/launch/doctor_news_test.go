@@ -19,6 +19,8 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 		Attendance: &rendezvous.Attendance{Joined: 1, Want: 2, Missing: []int{1}}}}
 	unfit := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{
 		Joined: 1, Want: 2, Left: []rendezvous.Member{{Index: -1, Host: "b", Left: "it is unfit: calls to it are dropped"}}}}}
+	failed := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Progress, Attendance: &rendezvous.Attendance{
+		Joined: 1, Want: 2, Unfit: []rendezvous.Note{{Name: "c", Index: -1, Text: "disk.shm: 64 MiB"}}}}}
 	lost := companion.News{Waiting: &rendezvous.Event{Kind: rendezvous.Lost, Text: "connection refused"}}
 	hosted, silent := lost, lost
 	hosted.Before, silent.Before = unfit.Waiting, missing.Waiting
@@ -31,6 +33,7 @@ func TestDoctorSaysWhatLaunchWaitsFor(t *testing.T) {
 		{missing, "node.missing", "has not started its command: 1 of 2 nodes joined; waiting for node 1",
 			"start launch there"},
 		{unfit, "node.missing", "; b joined and left: it is unfit: calls to it are dropped", "correct why it left"},
+		{failed, "node.missing", "disk.shm: 64 MiB", "fix first what makes it unfit: c; then start launch there again"},
 		{lost, "launch.waits", "has not started its command: the store does not answer: connection refused",
 			"look at the store's host"},
 		{silent, "launch.waits", "the store does not answer: connection refused; retrying", "look at the store's host"},
