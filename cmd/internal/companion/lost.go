@@ -124,7 +124,7 @@ func (p *companion) adrift() string {
 	case !there && p.doctor.flows.deleted(own).Why != "":
 		return p.doctor.flows.deleted(own).Why
 	case !there:
-		return fmt.Sprintf("this node's address %s is gone (a new one by DHCP?)", own)
+		return fmt.Sprintf("this node's address %s is gone", own)
 	case i.Flags&net.FlagRunning == 0:
 		return i.Name + " has no link"
 	}
