@@ -63,7 +63,13 @@ func (v *view) seeing(c claim, s *seat) claim {
 	if what == "" {
 		what, do, c.Blocked = v.follow(s).outside()
 	}
-	if m := mainStack(s.proc); what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton) {
+	m := mainStack(s.proc)
+	switch {
+	case m != nil && inDebugger(m):
+		what, do = "it waits for a command in Python's debugger (pdb)", "type c there to go on, or remove the call of "+
+			"breakpoint() from the script"
+		c.Blocked = true
+	case what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton):
 		what = "it waits for another process that builds an extension of torch, or was killed while it did"
 		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
 			s.node.name)
@@ -84,7 +90,7 @@ func (v *view) seeing(c claim, s *seat) claim {
 			c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
 		}
 	}
-	if m := mainStack(s.proc); m != nil {
+	if m != nil {
 		c = c.see("py-spy", seatName(s)+" at "+line(m))
 	} else if s.proc.Wchan != "" {
 		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
@@ -93,6 +99,21 @@ func (v *view) seeing(c claim, s *seat) claim {
 		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
 	}
 	return c
+}
+
+// inDebugger reports whether a stack is in the loop of pdb that asks for a command: the command itself, which may run
+// for long, is a call of onecmd.
+func inDebugger(s *scene.Stack) bool {
+	return hasFrameOf(s, "interaction", "pdb.py") && hasFrameOf(s, "cmdloop", "cmd.py") &&
+		!hasFrameOf(s, "onecmd", "cmd.py")
+}
+
+// hasFrameOf reports whether a stack has a call of a function, or method, of a file of Python's library.
+func hasFrameOf(s *scene.Stack, name, file string) bool {
+	return slices.ContainsFunc(s.Frames, func(f string) bool {
+		call, at, _ := strings.Cut(f, " (")
+		return (call == name || strings.HasSuffix(call, "."+name)) && strings.HasPrefix(at, file+":")
+	})
 }
 
 // inBaton reports whether a frame is the wait for a lock file of torch.utils.cpp_extension.

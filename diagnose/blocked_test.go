@@ -47,6 +47,32 @@ func TestALockOfTorchsExtensionsIsNamed(t *testing.T) {
 	}
 }
 
+// A person has to type there; a command that runs, or a loop of commands of another program, waits for nothing.
+func TestARankInPythonsDebugger(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		frames []string
+		want   bool
+	}{
+		{"it asks", []string{"Cmd.cmdloop (cmd.py:126)", "Pdb._cmdloop (pdb.py:369)", "Pdb.interaction (pdb.py:435)"}, true},
+		{"without names of classes", []string{"cmdloop (cmd.py:126)", "_cmdloop (pdb.py:369)",
+			"interaction (pdb.py:435)"}, true},
+		{"a command runs", []string{"wait (job.py:3)", "Cmd.onecmd (cmd.py:217)", "Cmd.cmdloop (cmd.py:138)",
+			"Pdb._cmdloop (pdb.py:369)", "Pdb.interaction (pdb.py:435)"}, false},
+		{"another loop of commands", []string{"Cmd.cmdloop (cmd.py:126)", "main (shell.py:9)"}, false},
+		{"a function of that name", []string{"interaction (model.py:4)", "cmdloop (agent.py:2)"}, false},
+	} {
+		now := spinning()
+		rank := &now[0].Procs[1]
+		rank.State, rank.Moved = "S", scene.Moved{}
+		rank.Stacks[0].Frames = append(tt.frames, "<module> (train.py:8)")
+		v := Judge(now)[0].Why[0]
+		if v.Cause != "rank.left" || v.Blocked != tt.want || strings.Contains(v.Says, "debugger (pdb)") != tt.want {
+			t.Errorf("%s: %+v", tt.name, v)
+		}
+	}
+}
+
 // A rank that waits for the end of a program reads nothing of what that writes, unless it has a thread for that.
 func TestARankAndItsChildThatWaitForEachOther(t *testing.T) {
 	const waits = "waits for its child process 90 (ffmpeg x), which waits until the rank reads what it writes"
