@@ -105,6 +105,7 @@ const (
 	markSSH      = "ssh"
 	markReport   = "report"
 	markPlaced   = "placed"
+	markConfig   = "config"
 )
 
 // stepWords are signs of a job that computes or has ended well.

@@ -121,7 +121,8 @@ type follower struct {
 	hints      hints
 	proof      proof
 
-	placed map[string]string // the nodes of pods, as Kubernetes reports them
+	placed  map[string]string // the nodes of pods, as Kubernetes reports them
+	configs []*config         // of the agents of torchrun
 
 	// of the log that is read
 	index, rank int

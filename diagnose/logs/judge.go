@@ -136,6 +136,9 @@ func (f *follower) decide(r *Reading, roots []*event, used map[*event]bool) {
 		used[e] = true
 	}
 	v := f.verdict(group)
+	if other, ok := f.versions(group); ok && top.cause.id == "log.collective-mismatch" {
+		v = other
+	}
 	r.Verdicts = append(r.Verdicts, v)
 	r.First = top.failure()
 	if len(top.cause.need) > 0 {
@@ -293,11 +296,17 @@ func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
 	if v, ok := f.works.verdict(); ok {
 		return v, true
 	}
+	if v, ok := f.settings(live); ok {
+		return v, true
+	}
 	other := slices.ContainsFunc(live, func(e *event) bool { return e.cause.grade <= open })
 	if v, ok := f.works.hole(f.size(), f.haveLines(maxRank), f.shown("program.prepares")); ok && !other {
 		return v, true
 	}
 	if v, ok := f.versions(live); ok {
+		return v, true
+	}
+	if v, ok := f.networks(); ok && !other && slices.ContainsFunc(live, (*event).atStart) {
 		return v, true
 	}
 	var missing []*event
@@ -333,7 +342,7 @@ func (f *follower) ofWaits(live []*event) (verdict.Verdict, bool) {
 func (f *follower) versions(live []*event) (verdict.Verdict, bool) {
 	some := slices.DeleteFunc(slices.Clone(live), func(e *event) bool {
 		unconnected := e.vals["why"] != "" || strings.Contains(e.text, "POLLOUT")
-		return e.cause.id != "log.nccl-bootstrap" || unconnected
+		return e.cause.id != "log.nccl-bootstrap" && !strings.Contains(e.text, "bootstrap.cc") || unconnected
 	})
 	versions := slices.Sorted(maps.Keys(f.facts["nccl.version"]))
 	if len(some) == 0 || len(versions) < 2 {

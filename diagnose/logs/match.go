@@ -40,6 +40,7 @@ func (f *follower) register() (words []string) {
 	special(markSSH, sshWords...)
 	special(markReport, reportWords...)
 	special(markPlaced, "uccessfully assigned ")
+	special(markConfig, configWords...)
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {
 		f.steps[id(w)] = true

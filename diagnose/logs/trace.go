@@ -140,6 +140,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			f.noteRank(p.body)
 		case wordLastError:
 			f.lastErrors(st, p.body)
+		case markConfig:
+			f.configures(st, p)
 		case wordUsing:
 			f.noteInterfaces(p.body)
 		case wordHost:
