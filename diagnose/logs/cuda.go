@@ -58,7 +58,7 @@ var cudaCauses = []cause{
 		id: "log.oom", grade: decisive,
 		words: []string{"CUDA out of memory", "OutOfMemoryError: ", "CUDA error: out of memory",
 			"Cuda failure 'out of memory'", "Cuda failure 2 'out of memory'", "RESOURCE_EXHAUSTED: Out of memory",
-			"cudaErrorMemoryAllocation", "HIP out of memory", "CUDA_ERROR_OUT_OF_MEMORY"},
+			"cudaErrorMemoryAllocation", "HIP out of memory", "NPU out of memory", "CUDA_ERROR_OUT_OF_MEMORY"},
 		form: opt(`GPU (?P<gpu>\d+)\b`),
 		not:  []string{"WARN memory", "retry", "java.lang", "ray.exceptions.", "running low on memory"},
 		says: "{who} has run out of GPU memory",
@@ -66,9 +66,21 @@ var cudaCauses = []cause{
 	}, {
 		id: "log.driver-mismatch", grade: decisive,
 		words: []string{"Driver/library version mismatch", "forward compatibility was attempted on non supported HW",
-			"system has unsupported display driver / cuda driver combination", "driver/library version mismatch"},
+			"system has unsupported display driver / cuda driver combination", "driver/library version mismatch",
+			"NVML/RM version mismatch"},
 		says: "the NVIDIA driver in the kernel and its libraries have different versions on {where}",
 		do:   "reboot that node, or reload the driver; in a container remove the compat libraries from LD_LIBRARY_PATH",
+	}, {
+		id: "log.cuda-fork", grade: decisive, words: []string{"re-initialize CUDA in forked subprocess"},
+		says: "the program of {who} makes processes by fork() after its first use of CUDA, which CUDA does not permit",
+		do: "start them by spawn (torch.multiprocessing.set_start_method, multiprocessing_context of a DataLoader), or use " +
+			"CUDA only after they have begun; in vLLM VLLM_WORKER_MULTIPROC_METHOD=spawn",
+		from: "torch cuda/__init__.py",
+	}, {
+		id: "log.gpu-peers", grade: decisive, words: []string{"peer mapping resources exhausted"},
+		says: "{who} maps the memory of more GPUs than one GPU can have as peers (8 with most drivers)",
+		do:   "give each process at most 8 GPUs that reach each other (CUDA_VISIBLE_DEVICES), or one process a GPU",
+		from: "CUDA cudaErrorTooManyPeers",
 	}, {
 		id: "log.no-kernel-image", grade: decisive, words: []string{"no kernel image is available"},
 		says: "the program of {who} was not built for this GPU",
@@ -125,7 +137,7 @@ var cudaCauses = []cause{
 			"no CUDA-capable device is detected",
 			"Found no NVIDIA driver on your system",
 			"No CUDA GPUs are available",
-			"no GPUs found",
+			"no GPUs found", "failed: Driver Not Loaded",
 			"hipErrorInvalidDevice", "hipErrorNoDevice", "no ROCm-capable device is detected",
 		},
 		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|hipError|ROCm)`),

@@ -7,6 +7,12 @@ const downloadDo = "fetch it before the job to a folder that all nodes have, and
 // downloadCauses are models and data that a job asks the internet for.
 var downloadCauses = []cause{
 	{
+		id: "log.clock", grade: family, words: []string{"certificate is not yet valid"},
+		says: "the certificate of a server is not yet valid for {who}: the clock of {where} is behind",
+		do:   "compare date with that of another host, and let chrony or NTP set it (chronyc tracking, timedatectl)",
+		need: []string{"date on that node and on another host"},
+		from: "openssl X509_V_ERR_CERT_NOT_YET_VALID",
+	}, {
 		id: "log.download", grade: family, soft: true, words: []string{"ConnectionPool(host=", "annot connect to host "},
 		form: re(`(?:HTTPS?ConnectionPool\(host=\\?'|annot connect to host )(?P<host>[\w-]+(?:\.[\w-]+)+)\b.*` +
 			`(?:[Nn]ame resolution|Name or service not known|[Ff]ailed to resolve|nodename nor servname|No address associated)`),

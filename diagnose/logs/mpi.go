@@ -171,6 +171,13 @@ var mpiCauses = []cause{
 			"the division",
 		from: "gromacs domdec.cpp, domdec_setup.cpp",
 	}, {
+		id: "log.interface-not-found", grade: decisive, words: []string{"found for out-of-band communications"},
+		says: "Open MPI of {who} finds no network interface for its daemons: the one that a parameter names is not there, " +
+			"or all are left out",
+		do: "compare oob_tcp_if_include and oob_tcp_if_exclude (env | grep OMPI_MCA_oob, the --mca options) with " +
+			"ip -br addr on each node",
+		from: "open-mpi/ompi",
+	}, {
 		id: "log.mpi-component", grade: decisive, soft: true,
 		words: []string{"No components were able to be opened in the ", " cannot be selected"},
 		form: re(`able to be opened in the (?P<frame>\w+) framework|` +

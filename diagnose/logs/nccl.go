@@ -198,7 +198,8 @@ var ncclCauses = []cause{
 		from: "glibc, musl and BSD ld.so",
 	}, {
 		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
-		form: re(`(?:ImportError|OSError|error while loading shared libraries): (?P<lib>[\w./+-]+): cannot open`),
+		form: re(`(?:ImportError|OSError|error while loading shared libraries|` +
+			`load library \S+ Error): (?P<lib>[\w./+-]+): cannot open`),
 		not:  []string{"libcuda.so"}, // of the driver, which no package of a program has
 		says: "{who} lacks the library {lib}",
 		do:   "install it on that node or in the image, or add its directory to LD_LIBRARY_PATH",

@@ -47,6 +47,12 @@ var programCauses = []cause{
 			"torchrun, where LOCAL_RANK is set",
 		from: "argparse",
 	}, {
+		id: "log.script-missing", grade: decisive, with: "slurm.chdir", words: []string{": can't open file '"},
+		form: re(`can't open file '(?P<file>(?:/tmp/)?[^'/][^']*)'`),
+		says: "{who} has no file {file}: Slurm could not enter {latest}, the folder of the job, and started it in /tmp",
+		do:   "mount that folder on the node, or make it there; else name one that all nodes have (--chdir)",
+		from: "slurmstepd",
+	}, {
 		id: "log.script-missing", grade: decisive, words: []string{": can't open file '", ": can't find '__main__'"},
 		form: re(`can't (?:open file|find '__main__' module in) '(?P<file>[^']*)'`),
 		says: "{who} has no file {file}",
@@ -270,10 +276,11 @@ var programCauses = []cause{
 		from: "glibc clone3, moby/moby#42680",
 	}, {
 		id: "log.ulimit-nproc", grade: family, soft: true,
-		words: []string{"pthread_create failed", "RLIMIT_NPROC", "can't start new thread", "fork: retry: Resource"},
-		form:  opt(`RLIMIT_NPROC (?P<limit>\d+)`),
-		not:   []string{"RLIMIT_NPROC -1"},
-		says:  "{who} may start no more threads or processes[: the limit is {limit}]",
+		words: []string{"pthread_create failed", "pthread_create() failed", "RLIMIT_NPROC",
+			"can't start new thread", "fork: retry: Resource"},
+		form: opt(`RLIMIT_NPROC (?P<limit>\d+)`),
+		not:  []string{"RLIMIT_NPROC -1"},
+		says: "{who} may start no more threads or processes[: the limit is {limit}]",
 		do: "raise ulimit -u, or the pids limit of the container (docker --pids-limit, podPidsLimit); OMP_NUM_THREADS=1 " +
 			"needs fewer",
 		need: []string{"ulimit -u and the cgroup's pids.max as the job sees them"},

@@ -77,6 +77,14 @@ var torchCauses = []cause{
 		do:   "compare MASTER_ADDR with ip -br addr on the node of rank 0",
 		need: []string{"MASTER_ADDR, RANK and ip -br addr on each node"},
 	}, {
+		id: "log.address-not-local", grade: family, words: []string{"bind failed: Cannot assign requested address"},
+		form: re(`NCCL WARN .*bind failed`),
+		says: "NCCL of {who} is to listen on an address that its host does not have",
+		do: "compare NCCL_COMM_ID, where it is set, with ip -br addr on that node: it must name the host of rank 0, and " +
+			"NCCL's other addresses are of the interfaces in NCCL_SOCKET_IFNAME",
+		need: []string{"env | grep NCCL_ and ip -br addr on that node, in the job's container"},
+		from: "NVIDIA/nccl socket.cc",
+	}, {
 		id: "log.no-libuv", grade: decisive, words: []string{"use_libuv was requested but"},
 		says: "the torch of {who} was built without libuv, which its store needs by default",
 		do:   "set USE_LIBUV=0 on all nodes, or install a torch that has libuv",

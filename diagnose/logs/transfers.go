@@ -110,6 +110,15 @@ var transferCauses = []cause{
 			"memlock=-1)", "does the job use that device: UCX_TLS=tcp or UCX_NET_DEVICES leaves it out"},
 		from: "openucx/ucx ib_log.c",
 	}, {
+		id: "log.rdma-registration", grade: decisive, with: "ucx.memlock", soft: true,
+		words: []string{"able to be opened in the pml framework", "PML ucx cannot be selected"},
+		form:  opt(`^\[(?P<node>[\w.-]+):\d+\] PML ucx`),
+		says: "UCX of {who} cannot lock memory for RDMA: the limit of locked memory is too small[ ({latest} kB)], so Open " +
+			"MPI has no way for its messages",
+		do: "ulimit -l must say unlimited in the job's own shell, under srun or mpirun: LimitMEMLOCK=infinity for slurmd, " +
+			"memlock in limits.conf for ssh, docker --ulimit memlock=-1",
+		from: "openucx/ucx ib_log.c",
+	}, {
 		id: "log.ucx-unreachable", grade: family, words: []string{" transport to "},
 		form: re(`UCX +ERROR +no .*transport to .*?\b(?P<tl>(?:rc|ud|dc)\w*|tcp|srd)/(?P<dev>[\w.:-]+) - Destination is ` +
 			`unreachable`),
