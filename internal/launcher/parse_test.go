@@ -28,6 +28,21 @@ func at(l Line) string {
 	return string(l.Kind) + " " + word
 }
 
+func TestWordsOfTheEnvironmentPrecedeTheCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"A=1 B= torchrun t.py":   "env A=1 B= torchrun t.py",
+		"torchrun t.py A=1":      "torchrun t.py A=1",
+		"./A=1/run t.py":         "./A=1/run t.py",
+		"A=1":                    "A=1", // no command: it may be the name of a program
+		"env A=1 torchrun t.py":  "env A=1 torchrun t.py",
+		"hydra.run.dir=x run.sh": "hydra.run.dir=x run.sh",
+	} {
+		if got := strings.Join(Assigned(strings.Fields(line)), " "); got != want {
+			t.Errorf("%s: %s, want %s", line, got, want)
+		}
+	}
+}
+
 func TestLauncherIsFoundAfterPrefixes(t *testing.T) {
 	for line, want := range map[string]string{
 		"torchrun t.py":                        "torchrun torchrun",

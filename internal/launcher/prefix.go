@@ -87,6 +87,15 @@ var (
 	mpirunName   = regexp.MustCompile(`^(mpirun|mpiexec|orterun|prterun)(\.(openmpi|mpich|hydra))?$`)
 )
 
+// Assigned returns a command in the form of env(1) where words NAME=VALUE precede it, as a shell takes them.
+func Assigned(argv []string) []string {
+	i := slices.IndexFunc(argv, func(w string) bool { return !assignment.MatchString(w) })
+	if i < 1 {
+		return argv
+	}
+	return slices.Concat([]string{"env"}, argv)
+}
+
 // locate finds the launcher after the prefixes. module is what a Python runs:
 // torch.distributed.launch adds an option of its own. notes are for a plain program.
 func (l *Line) locate() (module string, notes []string) {

@@ -15,7 +15,7 @@ import (
 
 // Env is launch env: it prints the plan or its reasons, and returns the exit status.
 func (s *Start) Env(ctx context.Context, argv []string) int {
-	s.argv = argv
+	s.argv = launcher.Assigned(argv)
 	return s.run(ctx, (*Start).format, (*Start).resolve, (*Start).detect, (*Start).printEnv)
 }
 

@@ -11,6 +11,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/handoff"
 	"launch/internal/job"
+	"launch/internal/launcher"
 	"launch/rendezvous"
 )
 
@@ -31,7 +32,7 @@ func (s *Start) Excuse(ctx context.Context, argv []string, err error) int {
 	if s.UI.Watched() {
 		return status
 	}
-	s.argv = argv
+	s.argv = launcher.Assigned(argv)
 	s.Opt.JoinTimeout = max(s.Opt.JoinTimeout, noteBudget) // it may be what is wrong
 	s.excuse(ctx, err)
 	return status

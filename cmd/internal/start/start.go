@@ -89,7 +89,7 @@ type stage func(s *Start, ctx context.Context) error
 
 // Launch starts a command. It returns an exit status only if launch has not become the command.
 func (s *Start) Launch(ctx context.Context, argv []string) int {
-	s.argv = argv
+	s.argv = launcher.Assigned(argv)
 	return s.run(ctx, (*Start).resolve, (*Start).threads, (*Start).byKind)
 }
 

@@ -13,6 +13,7 @@ import (
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/job"
+	"launch/internal/launcher"
 	"launch/internal/outfile"
 	"launch/internal/setting"
 	"launch/preflight"
@@ -21,7 +22,7 @@ import (
 
 // Check is launch check, of this node or of all nodes of a job. It returns the exit status.
 func (s *Start) Check(ctx context.Context, argv []string) int {
-	s.argv = argv
+	s.argv = launcher.Assigned(argv)
 	return s.run(ctx, (*Start).resolve, (*Start).threads, func(s *Start, ctx context.Context) error {
 		together := s.Job.Several() && !s.Opt.Local && s.Machine == nil
 		switch t := s.Job.Tasks; {
