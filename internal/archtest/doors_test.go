@@ -169,10 +169,11 @@ var doors = map[string][]string{
 	// that is late. While it waits, it has the command's import (software) read (fabric).
 	// For launch doctor it shows what this node sees (scene), and judges what all see (diagnose) by the counters of
 	// its processes (procfs). It goes on with the choice of the store's host (storeaddr) until the job has begun.
+	// It reads the line of a torchrun that a script has started (launcher).
 	"cmd/internal/companion": {"cmd/internal/storeaddr", "diagnose", "diagnose/scene", "diagnose/verdict", "fabric",
 		"fabric/software", "internal/child", "internal/dns", "internal/finding", "internal/handoff",
-		"internal/sidechannel", "internal/masterport", "internal/munge", "internal/process", "internal/secret",
-		"rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
+		"internal/launcher", "internal/sidechannel", "internal/masterport", "internal/munge", "internal/process",
+		"internal/secret", "rendezvous", etcd, "github.com/prometheus/procfs", unixPkg},
 	// hostwatch has a shell on each host of an mpirun line (remote), to which it copies launch as the question to the
 	// hosts does (mpirun). It judges what launch doctor sees there (scene, diagnose), and ends with mpirun (handoff,
 	// process).

@@ -102,6 +102,7 @@ func (p *companion) Go(host rendezvous.Partner, _ *none) (err error) {
 	if p.spec.Torchrun || p.spec.Spawns {
 		p.wg.Go(func() { w.watchRanks(ctx) })
 	}
+	p.wg.Go(func() { w.watchApart(ctx) })
 	if port := p.port; host.Rank == p.world.Rank {
 		p.wg.Go(func() { p.awaitStore(ctx, port) })
 	} else {
