@@ -25,15 +25,11 @@ var (
 	initializeJAX = regexp.MustCompile(`\bdistributed\s*\.\s*initialize\s*\(\s*\)`)
 )
 
-// A launcher that a shell script starts, and the variables by which it may take its place from launch.
+// A launcher that a shell script starts.
 var (
 	inShell = regexp.MustCompile(`(?m)(?:^|[;&|(]|\bexec\b)[ \t]*(?:\w+=\S*[ \t]+)*(?:python\S*[ \t]+-m[ \t]+)?` +
 		`(torchrun|torch\.distributed\.(?:run|launch)|ft_launcher|accelerate[ \t]+launch|deepspeed|fabric[ \t]+run|` +
 		`lightning[ \t]+run|torchx[ \t]+run|colossalai[ \t]+run|dlrover-run|horovodrun)(?:[ \t\\]|$)`)
-	fromLaunch = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b`)
-	// ownPlace matches a launcher's option for several nodes; a number of nodes counts unless it is 1.
-	ownPlace = regexp.MustCompile(`(?:^|[\s"'(])--(?:node[-_]rank|machine[-_]rank|master[-_]addr|main[-_]process[-_]ip|` +
-		`rdzv[-_]endpoint|hostfile|config[-_]file|(?:nnodes|num[-_](?:nodes|machines))[=\s]+["']?(?:[^1\s]|1[^\s"']))`)
 )
 
 // shellScript returns the name and the text of the shell script that the command runs, without comments.
@@ -61,7 +57,7 @@ func (r *resolver) shellLauncher() {
 	}
 	script, text := r.shellScript()
 	m := inShell.FindStringSubmatch(text)
-	if m == nil || fromLaunch.MatchString(text) || ownPlace.MatchString(text+" "+strings.Join(r.line.Argv, " ")) {
+	if m == nil || launcher.Placed(text+" "+strings.Join(r.line.Argv, " ")) {
 		return
 	}
 	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").

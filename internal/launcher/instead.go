@@ -35,6 +35,8 @@ func (l Line) checkStarter(nodes int) error {
 func (l Line) Instead(nodes int) (argv []string, once, program bool) {
 	s, ok := l.starter()
 	switch {
+	case l.Sealed != "":
+		return l.insteadSealed(), false, true
 	case !ok && l.Standalone.Set:
 		return l.dropping("standalone"), false, false
 	case !ok || l.has("tpu") || l.has("tpu_cluster"):

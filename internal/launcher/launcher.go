@@ -45,6 +45,7 @@ type Option struct {
 // PrefixEnv is what env(1) prefixes do to the environment of the command.
 type PrefixEnv struct {
 	Clear bool     `json:"clear,omitempty"` // env -i: the variables of the plan do not get through either
+	By    string   `json:"by,omitempty"`    // what clears it: "env -i", "sudo without -E"
 	Unset []string `json:"unset,omitempty"` // env -u
 	Set   []Option `json:"set,omitempty"`   // env NAME=VALUE
 }
@@ -78,8 +79,10 @@ type Line struct {
 	// Meant is the option that one of Unknown may be, by its index in Argv.
 	Meant  map[int]string `json:"-"`
 	Inside bool           `json:"inside,omitempty"` // --as torchrun: a script calls torchrun; PET_* is the only channel
-	Starts []int          `json:"starts,omitempty"` // mpirun: index of the start of each section, which a lone ":" ends
-	Notes  []string       `json:"notes,omitempty"`  // what launch could not parse, one line each
+	// Sealed is the container that starts torchrun without the variables of launch, of which that takes its place.
+	Sealed string   `json:"sealed,omitempty"`
+	Starts []int    `json:"starts,omitempty"` // mpirun: index of the start of each section, which a lone ":" ends
+	Notes  []string `json:"notes,omitempty"`  // what launch could not parse, one line each
 
 	// Torchrun.
 	NNodes      Ask `json:"nnodes,omitzero"` // "4" or "1:4"

@@ -24,7 +24,7 @@ func Parse(argv []string, as string) (Line, error) {
 	module, notes := l.locate()
 	l.Rest = l.At
 	if l.Env.Clear {
-		l.Notes = append(l.Notes, "env -i starts the command with an empty environment: it does not get the "+
+		l.Notes = append(l.Notes, l.Env.By+" starts the command with another environment: it does not get the "+
 			"variables that launch sets")
 	}
 	switch {
@@ -36,9 +36,11 @@ func Parse(argv []string, as string) (Line, error) {
 	case l.Kind.Torch():
 		return l, l.parseStarter()
 	case as == string(Torchrun):
+		l.wrapped()
 		l.Kind, l.Inside = Torchrun, true
 	case l.Kind == Mpirun:
 		l.parseMpirun()
+	case l.Starter == "" && l.wrapped():
 	default:
 		l.Notes = append(l.Notes, notes...)
 	}

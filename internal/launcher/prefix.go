@@ -17,18 +17,22 @@ type prefix struct {
 	words       int    // positionals before the command: taskset's mask
 	until       string // the command follows this argument, and nothing else is parsed
 	assigns     bool   // env: NAME=VALUE before the command
+	resets      bool   // sudo: the command has another environment, without -E
 	module      bool   // -m/--module takes the command's module, as python's does
 	numbers     bool   // -10 is an option: nice
 }
 
 // prefixes returns the programs whose lines launch can parse reliably; an option that is not in a
-// row ends the search, and the line counts as a plain program. Container starters (singularity,
-// docker run) are left out: their command runs in another file system.
+// row ends the search, and the line counts as a plain program. Containers are wrappers: their command runs in
+// another file system.
 func prefixes() []prefix {
 	return []prefix{
 		{names: "env", short: "i0vu:C:", assigns: true,
 			long: "ignore-environment null debug unset= chdir= block-signal[ default-signal[ ignore-signal[ " +
 				"list-signal-handling"},
+		{names: "sudo", short: "ABbEHnkPSC:D:g:p:R:r:T:t:u:", assigns: true, resets: true,
+			long: "askpass bell background preserve-env preserve-env[ set-home non-interactive preserve-groups stdin " +
+				"reset-timestamp close-from= chdir= group= prompt= chroot= role= command-timeout= type= user="},
 		{names: "numactl", short: "abli:m:N:C:p:w:P:",
 			long: "all balancing localalloc interleave= membind= cpunodebind= physcpubind= preferred= " +
 				"weighted-interleave= preferred-many="},
@@ -153,17 +157,4 @@ func (l *Line) scanPrefix(base string) (s scan, title string, known bool) {
 func (p prefix) title() string {
 	name, _, _ := strings.Cut(p.names, " ")
 	return strings.TrimSpace(name + " " + p.sub)
-}
-
-// hint notes that a plain program seems to call torchrun: launch cannot rewrite its
-// arguments, and without that torchrun would start N worlds of one node.
-func (l *Line) hint() []string {
-	for _, w := range l.Argv[l.At+1:] {
-		inShell := strings.ContainsAny(w, " \t\n") && strings.Contains(w, "torchrun")
-		if torchrunName.MatchString(path.Base(w)) || inShell {
-			return []string{"torchrun is an argument of " + path.Base(l.Argv[l.At]) + ", which launch does not " +
-				"parse: put launch right before torchrun, or add --as torchrun"}
-		}
-	}
-	return nil
 }

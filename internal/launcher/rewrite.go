@@ -50,8 +50,7 @@ func (r rewrite) onLine() Exec {
 // defaults: an option in the script overrides them.
 func (r rewrite) viaEnv() Exec {
 	e := Exec{Notes: append(r.notes,
-		"--as torchrun: launch sets PET_* variables for the torchrun in the script; an option in the script "+
-			"overrides them")}
+		"launch sets PET_* variables for the torchrun inside (--as torchrun): an option there overrides them")}
 	drop := map[int]bool{}
 	r.unset(&e, drop)
 	e.Argv = r.line.without(drop)

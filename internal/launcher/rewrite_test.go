@@ -219,7 +219,7 @@ func TestScriptThatCallsTorchrunGetsPET(t *testing.T) {
 	if diff := cmp.Diff([]string{"PET_RDZV_ENDPOINT=h:1"}, assignments(e.Unset)); diff != "" {
 		t.Errorf("unset (-want +got):\n%s", diff)
 	}
-	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "PET_* variables for the torchrun in the script") {
+	if len(e.Notes) != 1 || !strings.Contains(e.Notes[0], "PET_* variables for the torchrun inside") {
 		t.Errorf("notes %q", e.Notes)
 	}
 }

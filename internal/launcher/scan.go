@@ -13,6 +13,7 @@ type scan struct {
 	at     int
 	env    PrefixEnv
 	module bool // a -m was found: at is its module
+	kept   bool // sudo -E
 }
 
 var (
@@ -36,6 +37,9 @@ func (s *scan) prefix(p prefix) bool {
 	if !s.options(p) {
 		return false
 	}
+	if p.resets && !s.kept {
+		s.env.Clear, s.env.By = true, p.names+" without -E"
+	}
 	if p.assigns {
 		s.assignments()
 	}
@@ -53,7 +57,7 @@ func (s *scan) options(p prefix) bool {
 			s.at++
 			return true
 		case w == "-" && p.assigns: // env -: the same as -i
-			s.env.Clear = true
+			s.env.Clear, s.env.By = true, "env -i"
 			s.at++
 		case len(w) < 2 || w[0] != '-':
 			return true
@@ -121,12 +125,14 @@ func (s *scan) short(p prefix, w string) bool {
 	return true
 }
 
-// clears records what env -i and env -u do.
+// clears records what env -i, env -u and sudo -E do.
 func (s *scan) clears(p prefix, name, value string) {
 	switch {
+	case p.resets:
+		s.kept = s.kept || name == "E" || name == "preserve-env" && value == ""
 	case !p.assigns: // not env
 	case name == "i", name == "ignore-environment":
-		s.env.Clear = true
+		s.env.Clear, s.env.By = true, "env -i"
 	case name == "u", name == "unset":
 		s.env.Unset = append(s.env.Unset, value)
 	}

@@ -80,8 +80,11 @@ func (l Line) CheckNodes(nodes int) error {
 		return exit.Errorf(exit.Config, "--standalone makes every node a world of its own, but this job has %d nodes",
 			nodes).Do("drop --standalone")
 	}
-	if nodes < 2 {
+	switch {
+	case nodes < 2:
 		return nil
+	case l.Sealed != "":
+		return l.checkSealed()
 	}
 	return l.checkStarter(nodes)
 }

@@ -112,8 +112,8 @@ func argvOf(pid int) []string {
 	return argv
 }
 
-// apartFinding says that a rank is of a world of this node alone, and what to change in the line that started it. place:
-// launch has set torchrun's PET_ variables, and not those of a program.
+// apartFinding says that a rank is of a world of this node alone, and what to change in the line that started it.
+// place: launch has set torchrun's PET_ variables, and not those of a program.
 func apartFinding(nodes int, place bool, starter, rank int) finding.Finding {
 	ranks := process.Variable(rank, "WORLD_SIZE")
 	l, isTorchrun := torchrunOf(starter)

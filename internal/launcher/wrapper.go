@@ -1,0 +1,135 @@
+package launcher
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"launch/internal/exit"
+)
+
+// wrapper is a program that starts a command in its arguments, which launch leaves as typed: a container, or a shell.
+type wrapper struct {
+	names string // space-separated
+	subs  string // the first argument of the lines that count: "exec run"; "": all
+	// command is the option after which the command is one argument, to which letters may be joined: bash -ec; "": the
+	// command is words
+	command string
+	sealed  bool   // the variables of launch do not get through
+	seals   string // options by which they do not
+}
+
+func wrappers() []wrapper {
+	const clean = "--cleanenv -e --containall -C"
+	return []wrapper{
+		{names: "bash sh dash zsh script", command: "c"},
+		{names: "singularity apptainer", subs: "exec run", seals: clean},
+		{names: "docker podman nerdctl", subs: "run", sealed: true},
+	}
+}
+
+var placing = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b|` +
+	`(?:^|[\s"'(])--(?:node[-_]rank|machine[-_]rank|master[-_]addr|main[-_]process[-_]ip|` +
+	`rdzv[-_]endpoint|hostfile|config[-_]file|(?:nnodes|num[-_](?:nodes|machines))[=\s]+["']?(?:[^1\s]|1[^\s"']))`)
+
+// Placed reports whether the text of a launcher's line, or of a shell script with one, takes its place in the job: from
+// variables of launch, or from options of its own.
+func Placed(text string) bool { return placing.MatchString(text) }
+
+// torchrunIn returns the index of the word of a line that is torchrun, or a shell's text with it; -1: there is none.
+func (l Line) torchrunIn() int {
+	for i := l.Program + 1; i < len(l.Argv); i++ {
+		w := l.Argv[i]
+		inShell := strings.ContainsAny(w, " \t\n") && strings.Contains(w, "torchrun")
+		if torchrunName.MatchString(path.Base(w)) || inShell {
+			return i
+		}
+	}
+	return -1
+}
+
+// wrapped finds a torchrun that a wrapper of the line starts. One without a place of its own in the job takes it from
+// variables, if they get through.
+func (l *Line) wrapped() bool {
+	at := l.torchrunIn()
+	if at < 0 {
+		return false
+	}
+	name := path.Base(l.Argv[l.Program])
+	i := slices.IndexFunc(wrappers(), func(w wrapper) bool { return slices.Contains(strings.Fields(w.names), name) })
+	if i < 0 {
+		return false
+	}
+	w, before := wrappers()[i], l.Argv[l.Program+1:at]
+	if w.subs != "" && (len(before) == 0 || !slices.Contains(strings.Fields(w.subs), before[0])) {
+		return false
+	}
+	inText := len(before) > 0 && strings.HasPrefix(before[len(before)-1], "-") &&
+		strings.HasSuffix(before[len(before)-1], w.command)
+	if w.command != "" && !inText {
+		return false
+	}
+	if Placed(strings.Join(l.Argv[at:], " ")) {
+		return true
+	}
+	l.Kind, l.Inside = Torchrun, true
+	var seals []string
+	for _, b := range before {
+		if slices.Contains(strings.Fields(w.seals), b) {
+			seals = append(seals, b)
+		}
+	}
+	given := slices.ContainsFunc(before, func(b string) bool {
+		return strings.Contains(b, "PET_NNODES") ||
+			strings.HasPrefix(b, "--env-file")
+	})
+	if (w.sealed || seals != nil) && !given {
+		l.Sealed = name
+	}
+	return true
+}
+
+// checkSealed returns the error of a torchrun that does not get its place in the job.
+func (l Line) checkSealed() error {
+	return exit.Errorf(exit.Config, "%s starts torchrun without the variables of launch, and the line of torchrun has no "+
+		"place in the job: each node would train alone", l.Sealed)
+}
+
+// insteadSealed returns the line by which the variables get through.
+func (l Line) insteadSealed() []string {
+	at := l.torchrunIn()
+	out := slices.Clone(l.Argv[:l.Program+2])
+	words := l.Argv[l.Program+2 : at]
+	if !slices.Contains(strings.Fields("docker podman nerdctl"), l.Sealed) {
+		seals := strings.Fields(wrappers()[1].seals)
+		for _, w := range words {
+			if !slices.Contains(seals, w) {
+				out = append(out, w)
+			}
+		}
+		return append(out, l.Argv[at:]...)
+	}
+	network := slices.ContainsFunc(words, func(w string) bool {
+		return w == "--network" || w == "--net" || strings.HasPrefix(w, "--network=") || strings.HasPrefix(w, "--net=")
+	})
+	if !network {
+		out = append(out, "--network", "host")
+	}
+	for _, name := range []string{"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",
+		"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"} {
+		out = append(out, "-e", name)
+	}
+	return slices.Concat(out, words, l.Argv[at:])
+}
+
+// hint notes that a plain program seems to call torchrun: launch cannot rewrite its
+// arguments, and without that torchrun would start N worlds of one node.
+func (l *Line) hint() []string {
+	at := l.torchrunIn()
+	if at < 0 || Placed(strings.Join(l.Argv[at:], " ")) {
+		return nil
+	}
+	return []string{"torchrun is an argument of " + path.Base(l.Argv[l.Program]) + ", which launch does not " +
+		"parse: put launch right before torchrun, or add --as torchrun"}
+}

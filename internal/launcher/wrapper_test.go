@@ -1,0 +1,91 @@
+package launcher
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A quote in a line of these tests begins or ends an argument with blanks.
+func words(line string) (out []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			out = append(out, part)
+			continue
+		}
+		out = append(out, strings.Fields(part)...)
+	}
+	return out
+}
+
+func TestATorchrunInAWrapperTakesItsPlaceFromVariables(t *testing.T) {
+	const inside, plain, sealed = "torchrun inside", "program", "torchrun inside, sealed"
+	for line, want := range map[string]string{
+		"bash -c 'cd /x && torchrun t.py'":                                inside,
+		"bash -lc 'torchrun --nnodes=1 t.py'":                             inside,
+		"script -q -c 'torchrun t.py' log.txt":                            inside,
+		"script -qec 'torchrun t.py' log.txt":                             inside,
+		"singularity exec --nv img torchrun t.py":                         inside,
+		"apptainer exec --cleanenv img torchrun t.py":                     sealed,
+		"docker run --rm img torchrun t.py":                               sealed,
+		"podman run -e PET_NNODES -e PET_NODE_RANK img torchrun t.py":     inside,
+		"docker run --env-file f img torchrun t.py":                       inside,
+		"bash -c 'torchrun --nnodes $NNODES --node_rank $NODE_RANK t.py'": plain,
+		"docker run --rm img torchrun --nnodes=2 t.py":                    plain,
+		"singularity exec img torchrun --rdzv_endpoint=h:1 t.py":          plain,
+		"docker build torchrun":                                           plain,
+		"bash run.sh torchrun":                                            plain,
+		"python train.py --launcher torchrun":                             plain,
+	} {
+		l, err := Parse(words(line), "")
+		got := string(l.Kind)
+		if l.Inside {
+			got += " inside"
+		}
+		if l.Sealed != "" {
+			got += ", sealed"
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %s, want %s (%v)", line, got, want, err)
+		}
+		if bad := l.CheckNodes(2); (bad != nil) != (want == sealed) || l.CheckNodes(1) != nil {
+			t.Errorf("%s: %v", line, bad)
+		}
+	}
+}
+
+func TestASealedWrapperHasALineThatLetsTheVariablesThrough(t *testing.T) {
+	const given = "-e PET_NNODES -e PET_NODE_RANK -e PET_MASTER_ADDR -e PET_MASTER_PORT -e NCCL_SOCKET_IFNAME " +
+		"-e GLOO_SOCKET_IFNAME "
+	for line, want := range map[string]string{
+		"docker run --rm img torchrun t.py":                "docker run --network host " + given + "--rm img torchrun t.py",
+		"podman run --network=host img torchrun t.py":      "podman run " + given + "--network=host img torchrun t.py",
+		"apptainer exec --nv --cleanenv img torchrun t.py": "apptainer exec --nv img torchrun t.py",
+		"singularity run -e --nv img torchrun t.py":        "singularity run --nv img torchrun t.py",
+	} {
+		argv, once, _ := parse(t, line).Instead(2)
+		if diff := cmp.Diff(strings.Fields(want), argv); diff != "" || once {
+			t.Errorf("%s (-want +got):\n%s", line, diff)
+		}
+		if l := parse(t, strings.Join(argv, " ")); l.Sealed != "" || !l.Inside {
+			t.Errorf("%s: %+v", want, l)
+		}
+	}
+}
+
+func TestSudoResetsTheEnvironmentWithoutE(t *testing.T) {
+	for line, want := range map[string]bool{
+		"sudo torchrun t.py":                        true,
+		"sudo -u u -H A=1 torchrun t.py":            true,
+		"sudo --preserve-env=PATH -n torchrun t.py": true,
+		"sudo -E torchrun t.py":                     false,
+		"sudo -nE -u u env PATH=x torchrun t.py":    false,
+		"sudo --preserve-env torchrun t.py":         false,
+	} {
+		l := parse(t, line)
+		if l.Kind != Torchrun || l.Inside || l.Env.Clear != want || (len(l.Notes) > 0) != want {
+			t.Errorf("%s: %s, clear %v, notes %q", line, l.Kind, l.Env.Clear, l.Notes)
+		}
+	}
+}
