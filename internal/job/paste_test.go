@@ -75,12 +75,22 @@ func TestTheLineToPasteIsTheOneThatWasTyped(t *testing.T) {
 }
 
 func TestMpirunNeedsNoNodesAndNoStore(t *testing.T) {
-	j := resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) {
-		f.NNodes, f.Store = flagged("--nnodes", "2"),
-			flagged("--store", "X")
+	both := input("mpirun -np 4 ./x").with(func(f *Flags) {
+		f.NNodes, f.Store = flagged("--nnodes", "2"), flagged("--store", "X")
+	})
+	if bad := refused(t, both, 78, "each node would start a job of its own"); bad.Fix !=
+		"launch mpirun -np 4 ./x   # once, on the head node" {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	// A variable is of the pod or of the shell, and one node is what mpirun's line has.
+	resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) {
+		f.NNodes, f.Store = flagged("LAUNCH_NNODES", "2"), flagged("LAUNCH_STORE", "X")
 	}))
-	if len(j.Notes) != 1 || noted(j, "job.nodes",
-		"not used: --nnodes=2 --store=X; mpirun starts the processes") != finding.Warn {
+	resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) {
+		f.NNodes, f.Store = flagged("--nnodes", "1"), flagged("--store", "X")
+	}))
+	j := resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) { f.Store = flagged("--store", "X") }))
+	if len(j.Notes) != 1 || noted(j, "job.nodes", "not used: --store=X; mpirun starts the processes") != finding.Warn {
 		t.Errorf("%+v", j.Notes)
 	}
 }

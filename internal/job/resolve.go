@@ -108,6 +108,9 @@ func attempt(in Input, loose bool) (Job, error) {
 
 func (r *resolver) identity() error {
 	if r.line.Kind == launcher.Mpirun {
+		if err := r.everywhere(); err != nil && !r.loose {
+			return err
+		}
 		r.mpirun()
 		return nil
 	}
@@ -127,6 +130,19 @@ func (r *resolver) identity() error {
 		return err
 	}
 	return r.nixlbench()
+}
+
+// everywhere refuses an mpirun line with flags by which each node would run it.
+func (r *resolver) everywhere() error {
+	nodes, store := claim(r.in.Flags.NNodes), claim(r.in.Flags.Store)
+	_, high, err := launcher.ParseNNodes(nodes.V)
+	typed := strings.HasPrefix(nodes.From.Name, "--") && strings.HasPrefix(store.From.Name, "--")
+	if !nodes.Set || !store.Set || !typed || err != nil || high < 2 {
+		return nil
+	}
+	return contradiction(launcher.Quote(append([]string{"launch"}, r.in.Argv...))+"   # once, on the head node",
+		"%s %s are for a command that each node runs, but mpirun starts the processes on all hosts itself, so each node "+
+			"would start a job of its own", nodes, store)
 }
 
 // mpirun resolves an mpirun line. It runs once, on the head node, and starts the
