@@ -86,10 +86,10 @@ func (r *resolver) flag(argv []string, i int) (name string, words int) {
 }
 
 // trailing warns about launch's own flags after the command where the job has one
-// node: there only the command reads them.
+// node: there only the command reads them. A torchrun in the arguments of srun has its own.
 func (r *resolver) trailing() {
 	ours, argv := r.stray()
-	if len(ours) == 0 {
+	if len(ours) == 0 || r.line.TakesPlace() {
 		return
 	}
 	if r.likely() != "" {

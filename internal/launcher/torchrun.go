@@ -86,6 +86,9 @@ func (l Line) CheckNodes(nodes int) error {
 	case l.Sealed != "":
 		return l.checkSealed()
 	}
+	if err := l.checkSrun(); err != nil {
+		return err
+	}
 	return l.checkStarter(nodes)
 }
 

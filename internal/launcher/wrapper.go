@@ -123,6 +123,36 @@ func (l Line) insteadSealed() []string {
 	return slices.Concat(out, words, l.Argv[at:])
 }
 
+// TakesPlace reports whether a torchrun in the arguments of a program takes its place in the job.
+func (l Line) TakesPlace() bool {
+	at := l.torchrunIn()
+	return l.Kind == Program && at >= 0 && Placed(strings.Join(l.Argv[at:], " "))
+}
+
+// several matches an option of srun for several nodes or tasks, with its value.
+var several = regexp.MustCompile(`^(?:-N|-n|--nodes|--ntasks)[= ]?(?:[2-9]|[1-9][0-9])`)
+
+// checkSrun returns the error of a line by which each node would start the whole step: launch goes after srun.
+func (l Line) checkSrun() error {
+	if l.Kind != Program || l.Program >= len(l.Argv) || path.Base(l.Argv[l.Program]) != "srun" {
+		return nil
+	}
+	wide := false
+	for i := l.Program + 1; i < len(l.Argv); i++ {
+		w := path.Base(l.Argv[i])
+		if torchrunName.MatchString(w) || pythonName.MatchString(w) {
+			if !wide {
+				return nil
+			}
+			return exit.Errorf(exit.Config, "launch runs the command on each node, but srun starts the tasks of all "+
+				"nodes itself").
+				Do("%s   # once", Quote(slices.Insert(slices.Clone(l.Argv), i, "launch")))
+		}
+		wide = wide || several.MatchString(strings.Join(l.Argv[i:min(i+2, len(l.Argv))], " "))
+	}
+	return nil
+}
+
 // hint notes that a plain program seems to call torchrun: launch cannot rewrite its
 // arguments, and without that torchrun would start N worlds of one node.
 func (l *Line) hint() []string {

@@ -1,10 +1,13 @@
 package launcher
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"launch/internal/exit"
 )
 
 // A quote in a line of these tests begins or ends an argument with blanks.
@@ -87,5 +90,31 @@ func TestSudoResetsTheEnvironmentWithoutE(t *testing.T) {
 		if l.Kind != Torchrun || l.Inside || l.Env.Clear != want || (len(l.Notes) > 0) != want {
 			t.Errorf("%s: %s, clear %v, notes %q", line, l.Kind, l.Env.Clear, l.Notes)
 		}
+	}
+}
+
+func TestLaunchGoesAfterAnSrunOfSeveralNodes(t *testing.T) {
+	for line, want := range map[string]string{
+		"srun -N 2 --ntasks-per-node=1 torchrun t.py": "srun -N 2 --ntasks-per-node=1 launch torchrun t.py   # once",
+		"srun --nodes=4 python t.py":                  "srun --nodes=4 launch python t.py   # once",
+		"srun -n8 python -m x":                        "srun -n8 launch python -m x   # once",
+		"srun -N 1 -n 1 torchrun t.py":                "",
+		"srun -N1 torchrun t.py -N 2":                 "",
+		"srun -N 2 ./prog":                            "", // where its command begins is not known
+	} {
+		l := parse(t, line)
+		err, _ := errors.AsType[*exit.Error](l.CheckNodes(2))
+		if (err == nil) != (want == "") || err != nil && err.Fix != want {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+		if err := l.CheckNodes(1); err != nil {
+			t.Errorf("%s on one node: %v", line, err)
+		}
+	}
+	if l := parse(t, "srun -N 2 torchrun --nnodes=2 --rdzv-endpoint=h t.py"); !l.TakesPlace() || l.Notes != nil {
+		t.Errorf("%+v", l)
+	}
+	if l := parse(t, "srun -N 2 torchrun t.py --nnodes=1"); l.TakesPlace() || l.Notes == nil {
+		t.Errorf("%+v", l)
 	}
 }
