@@ -226,6 +226,10 @@ func (p *argparser) nextValue(m match, i int) (string, error) {
 			return p.words[i], nil
 		}
 	}
+	if m.option.static && m.option.dest != "nnodes" {
+		return "", exit.Errorf(exit.Usage, "%s option %s needs a value: a variable after it may be empty in this shell",
+			p.name(), m.spelling).Do("leave out %s, since launch sets it", m.spelling)
+	}
 	return "", exit.Errorf(exit.Usage, "%s option %s needs a value", p.name(), m.spelling).Do("%s=VALUE", m.spelling)
 }
 

@@ -61,19 +61,22 @@ func TestLinesThatTorchrunWouldRefuseAreUsageErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"--n 2 t.py": "ambiguous: it could be --nnodes, --nproc-per-node, --no-python, --node-rank, " +
 			"--numa-binding",
-		"--rdzv x t.py":             "--rdzv-backend, --rdzv-endpoint, --rdzv-id, --rdzv-conf",
-		"--lo x t.py":               "--local-addr",
-		"--nnodes":                  "needs a value",
-		"--nnodes 2":                "no script",
-		"--nnodes -- 2 t.py":        "needs a value",
-		"--rdzv-id -x t.py":         "needs a value",
-		"--rdzv-id --nnodes t.py":   "needs a value",
-		"-r":                        "needs a value",
-		"--standalone=1 t.py":       "takes no value",
-		"-mfoo t.py":                "takes no value",
-		"-m= t.py":                  "takes no value",
-		"--rdzv-conf timeout t.py":  "is not KEY=VALUE",
-		"--rdzv-conf a=1,,b=2 t.py": "is not KEY=VALUE",
+		"--rdzv x t.py":       "--rdzv-backend, --rdzv-endpoint, --rdzv-id, --rdzv-conf",
+		"--lo x t.py":         "--local-addr",
+		"--nnodes":            "needs a value",
+		"--nnodes 2":          "no script",
+		"--nnodes -- 2 t.py":  "needs a value",
+		"--rdzv-id -x t.py":   "needs a value",
+		"--role --tee 3 t.py": "needs a value",
+		// as --master_addr $MASTER_ADDR --master_port $MASTER_PORT without these variables
+		"--master_addr --master_port t.py": "may be empty in this shell",
+		"--rdzv-id --nnodes t.py":          "needs a value",
+		"-r":                               "needs a value",
+		"--standalone=1 t.py":              "takes no value",
+		"-mfoo t.py":                       "takes no value",
+		"-m= t.py":                         "takes no value",
+		"--rdzv-conf timeout t.py":         "is not KEY=VALUE",
+		"--rdzv-conf a=1,,b=2 t.py":        "is not KEY=VALUE",
 	} {
 		_, err := Parse(strings.Fields("torchrun "+line), "")
 		bad, ok := errors.AsType[*exit.Error](err)
