@@ -33,19 +33,31 @@ func (r *reader) hosts() error {
 			listed, from = append(listed, hostlist.Machine{Name: o.Value}), append(from, "--machine")
 		}
 	}
-	if len(from) == 0 {
-		var err error
+	allocated, allocation, err := r.allocation()
+	switch {
+	case len(from) > 0:
+	case err != nil:
+		return err
+	case allocation != "":
+		listed, from = allocated, []string{allocation}
+	default:
 		if listed, from, err = r.standing(); err != nil {
 			return err
 		}
 	}
-	if typed := r.typed(); len(typed) > 0 {
+	if typed := r.typed(0, len(r.Line.Argv)); len(typed) > 0 {
+		if len(listed) == 0 {
+			r.run.Sections = r.sections()
+		}
 		listed, from = chosen(typed, listed), []string{"--host"}
 	}
 	r.run.PerHost = r.perHost()
 	r.run.Source = strings.Join(from, ", ")
 	for _, m := range listed {
-		r.add(m)
+		r.run.Hosts = r.add(r.run.Hosts, m)
+	}
+	if allocation != "" && !r.hydra() && r.run.Source != allocation {
+		r.within(allocated, allocation)
 	}
 	if n, err := strconv.Atoi(r.Line.NP.Value); err == nil {
 		r.run.NP = n
@@ -95,24 +107,28 @@ func (r *reader) perHost() int {
 }
 
 // add adds a host, or its slots to a host that is there already.
-func (r *reader) add(m hostlist.Machine) {
+func (r *reader) add(hosts []Host, m hostlist.Machine) []Host {
 	if strings.HasPrefix(m.Name, "+") || strings.HasPrefix(m.Name, "^") || strings.HasPrefix(m.Name, "-") {
 		r.unclear(fmt.Sprintf("launch does not read %q in a list of hosts", m.Name))
-		return
+		return hosts
 	}
-	i := slices.IndexFunc(r.run.Hosts, func(h Host) bool { return h.Name == m.Name })
+	i := indexOf(hosts, m.Name)
 	if i < 0 {
-		r.run.Hosts = append(r.run.Hosts, Host{Name: m.Name, User: m.User, Slots: m.Slots})
-		return
+		return append(hosts, Host{Name: m.Name, User: m.User, Slots: m.Slots})
 	}
-	r.run.Hosts[i].Slots += m.Slots
+	hosts[i].Slots += m.Slots
+	return hosts
 }
 
-// typed returns the hosts of --host. For Open MPI a name stands for one slot, ":N" for N, ":*" for what the host
-// has; a hostfile goes before that.
-func (r *reader) typed() (out []hostlist.Machine) {
+func indexOf(hosts []Host, name string) int {
+	return slices.IndexFunc(hosts, func(h Host) bool { return h.Name == name })
+}
+
+// typed returns the hosts of --host in Argv[start:end]. For Open MPI a name stands for one slot, ":N" for N, ":*" for
+// what the host has; a hostfile goes before that.
+func (r *reader) typed(start, end int) (out []hostlist.Machine) {
 	for _, o := range r.Line.Options {
-		if o.Name != "host" {
+		if o.Name != "host" || o.At < start || o.At >= end {
 			continue
 		}
 		for h := range strings.SplitSeq(o.Value, ",") {
@@ -178,25 +194,8 @@ func (r *reader) machines(name string) ([]hostlist.Machine, error) {
 // maxHostfile bounds a hostfile, in bytes: a million hosts.
 const maxHostfile = 64 << 20
 
-// standing returns the hosts of a line that names none: an allocation of Slurm, then default hostfiles.
+// standing returns the hosts of a default hostfile.
 func (r *reader) standing() ([]hostlist.Machine, []string, error) {
-	if list, name := r.variable("SLURM_JOB_NODELIST", "SLURM_NODELIST"); list != "" {
-		names, err := hostlist.Expand(list)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		tasks, _ := r.variable("SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE")
-		counts, _ := hostlist.Counts(tasks)
-		var out []hostlist.Machine
-		for i, n := range names {
-			m := hostlist.Machine{Name: n}
-			if len(counts) == len(names) {
-				m.Slots = counts[i]
-			}
-			out = append(out, m)
-		}
-		return out, []string{name}, nil
-	}
 	file, from := "", ""
 	switch v, ok := r.option("default-hostfile"); {
 	case r.hydra():

@@ -47,6 +47,12 @@ type Run struct {
 	Hosts  []Host `json:"hosts,omitempty"`
 	Source string `json:"source,omitempty"` // of the hosts: "--hostfile hosts"
 	NP     int    `json:"np,omitempty"`     // 0: not said
+	// Sections are the programs of a line with several, where launch knows the slots that Open MPI has for each.
+	Sections []Section `json:"sections,omitempty"`
+	// Allocation is the variable with the scheduler's hosts from which the line chooses; "": it does not.
+	Allocation string `json:"allocation,omitempty"`
+	// Outside are hosts of the line that the allocation lacks.
+	Outside []string `json:"outside,omitempty"`
 	// Strict: mpirun refuses more processes than slots.
 	Strict  bool `json:"strict,omitempty"`
 	NoLocal bool `json:"no_local,omitempty"` // mpirun's own host gets no process

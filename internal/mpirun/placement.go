@@ -12,6 +12,11 @@ func (r *reader) placed() string {
 	if len(r.Line.Starts) > 1 {
 		return "the line has several programs"
 	}
+	return r.placing()
+}
+
+// placing returns the option or the parameter that places processes; "": there is none.
+func (r *reader) placing() string {
 	names := strings.Fields("rank-by rankfile rf npernode npersocket N pernode bynode ppr cpus-per-proc cpus-per-rank " +
 		"nolocal oversubscribe app dvm-uri pset")
 	filling := strings.Fields("slot core socket numa package")

@@ -84,3 +84,32 @@ func (tr *trial) pair(np, first, second int, add ...string) []string {
 	line[slices.Index(line, "-np")+1] = itoa(np)
 	return slices.Insert(line, 1, add...)
 }
+
+// Where a line has several programs, the slots of each one's hosts are counted as Open MPI counts them.
+func TestTheSlotsOfEachProgramAreCountedAsTheMPICounts(t *testing.T) {
+	for _, mpi := range []string{"Open MPI 4.1", "Open MPI 5.0"} {
+		t.Run(dashed(mpi), func(t *testing.T) {
+			t.Parallel()
+			tr := newTrial(t, mpi, 2)
+			for _, l := range []struct {
+				words string
+				np    int
+			}{
+				{"-np 1 --host host0 P : -np 2 --host host1:2 P", 3},
+				{"-np 2 --host host0 P : -np 1 --host host1:2 P", 3},
+				{"-np 1 --host host0 P : -np 3 --host host1:2 P", 4},
+				{"-np 1 --host host0 P : -np 1 --host host0 P", 2}, // 4.1 refuses it
+				{"-np 1 --host host0 P : -np 1 P", 2},
+				{"-np 2 --map-by :OVERSUBSCRIBE --host host0 P : -np 1 --host host1:2 P", 3},
+			} {
+				tr.line = strings.Fields(tr.MPI.Run + " " + strings.ReplaceAll(l.words, " P", " "+Job+"/world"))
+				plain, with := tr.run(plainSide, plainLimit), tr.run(launchSide, plainLimit)
+				if runs := plain.Exit == 0 && plain.whole(l.np); runs != (with.Exit == 0 && with.whole(l.np)) {
+					t.Errorf("%v: plain runs %v, with launch exit %d\n%s\n%s", tr.line, runs, with.Exit, plain.Said, with.Said)
+				} else if !runs && (with.Exit != 65 || !strings.Contains(with.Said, "mpi.slots")) {
+					t.Errorf("%v: not refused by its slots: exit %d\n%s\n%s", tr.line, with.Exit, plain.Said, with.Said)
+				}
+			}
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +41,38 @@ func (c *cluster) mpirun(t *testing.T) {
 	s = c.run(t, append(salloc, "check", "--", "mpirun", "/usr/bin/python3", c.in("nothing.py"))...)
 	s.exits(t, 65)
 	s.says(t, "c7-n11, gpu01: there is no "+c.in("nothing.py"))
+	c.chosen(t, salloc)
+}
+
+// chosen: lines that choose hosts of an allocation count as mpirun counts them, with no more slots than Slurm gave.
+func (c *cluster) chosen(t *testing.T, salloc []string) {
+	c.write("any", "gpu01\n", 0o644)
+	c.write("one", "gpu01 slots=1\n", 0o644)
+	c.write("more", "gpu01\ngpu02\n", 0o644)
+	for _, l := range []struct {
+		line string
+		says string // by launch; "": nothing of slots
+		runs bool
+	}{
+		{"-np 2 --hostfile any", "", true},
+		{"-np 3 --hostfile any", "3 processes, but the hosts have 2 slots (--hostfile any)", false},
+		{"-np 2 --hostfile one", "2 processes, but the hosts have 1 slot", false},
+		{"-np 2 --host gpu01:9", "", true},
+		{"-np 3 --host gpu01:9", "3 processes, but the hosts have 2 slots", false},
+		{"-np 1 --host gpu01,gpu02", "gpu02 of --host: not in the allocation", true},
+		{"-np 1 --hostfile more", "gpu02 of --hostfile more: not in the allocation", false},
+	} {
+		words := append(strings.Fields("mpirun "+l.line), "/usr/bin/python3", c.in("alone.py"))
+		if p := c.run(t, slices.Concat(salloc[:len(salloc)-1], words)...); (p.status == 0) != l.runs {
+			t.Errorf("plain %s: exit %d\n%s%s", l.line, p.status, p.out, p.err)
+		}
+		s := c.run(t, slices.Concat(salloc, words)...)
+		said := strings.Join(strings.Fields(s.out+s.err), " ")
+		if (s.status == 0) != l.runs || !strings.Contains(said, l.says) ||
+			l.says == "" && strings.Contains(said, "mpi.slots") {
+			t.Errorf("%s: exit %d, want %q\n%s%s", l.line, s.status, l.says, s.out, s.err)
+		}
+	}
 }
 
 // ring is an MPI program: all ranks add their numbers.

@@ -23,7 +23,7 @@ func (j *judge) line() {
 		j.add("mpi.slots", "", finding.Failf("the hostfile %s has the line ends of Windows", name).
 			Breaking("Open MPI stops with a parse error, and calls it an internal one").Do("sed -i 's/\\r$//' %s", name))
 	}
-	if j.per() {
+	if j.allotted() || j.per() || j.sections() {
 		return
 	}
 	slots, known := j.slots()
@@ -31,7 +31,7 @@ func (j *judge) line() {
 		j.add("mpi.slots", "", finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
 			finding.Count(slots, "slot"), j.Run.Source).
 			Breaking("mpirun refuses to start").
-			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, j.Run.Source))
+			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, cmp.Or(j.Run.Allocation, j.Run.Source)))
 	}
 }
 
