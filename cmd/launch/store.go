@@ -39,7 +39,7 @@ func (a *app) connect(c *cli.Context) (rendezvous.Store, error) {
 		a.Opt.NNodes = setting.Value[string]{V: "2", From: from, Set: true}
 		a.Warn()
 	}
-	err := a.ResolveJob()
+	err := a.ResolveJob(c.Context)
 	inPod := err == nil && a.Job.Pod != nil && a.Job.Store.From.Tier == setting.Scheduler
 	if !a.Opt.Store.Set && !inPod {
 		line := slices.Concat([]string{"launch", a.Subcommand}, c.Args().Slice(), []string{"--store", "host0"})

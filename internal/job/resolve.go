@@ -179,7 +179,11 @@ func (r *resolver) hostfile(name string) []string {
 	if !path.IsAbs(name) {
 		name = path.Join(r.in.Dir, name)
 	}
-	f, err := r.in.Root.Open(strings.TrimPrefix(path.Clean(name), "/"))
+	file := strings.TrimPrefix(path.Clean(name), "/")
+	if hostlist.Once(r.in.Root, file) {
+		return nil
+	}
+	f, err := r.in.Root.Open(file)
 	if err == nil {
 		defer f.Close()
 		var hosts []string

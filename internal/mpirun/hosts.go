@@ -173,7 +173,12 @@ func (r *reader) machines(name string) ([]hostlist.Machine, error) {
 	if !path.IsAbs(name) {
 		name = path.Join(r.Dir, name)
 	}
-	f, err := r.Root.Open(strings.TrimPrefix(path.Clean(name), "/"))
+	file := strings.TrimPrefix(path.Clean(name), "/")
+	if hostlist.Once(r.Root, file) {
+		r.unclear(fmt.Sprintf("the hosts of %s are not read: it can be read once, and mpirun reads it", name))
+		return nil, nil
+	}
+	f, err := r.Root.Open(file)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err // its path lacks the first slash
 	}

@@ -145,6 +145,11 @@ func healthyHosts() []start {
 			tr.list("# the hosts\n\n" + fmt.Sprintf(form, 0) + "\n  # not this\n" + fmt.Sprintf(form, 1) + "\n#host9\n" +
 				fmt.Sprintf(form, 2) + "\n\n")
 		}},
+		{name: "a pipe of hosts", only: hydra, short: "MPICH 5.0", set: func(tr *trial) {
+			file := Job + "/hosts"
+			tr.Hosts[0].Sh(fmt.Sprintf("mv %[1]s %[1]s.text; mkfifo -m 644 %[1]s; { for i in 1 2; do cat %[1]s.text >%[1]s; "+
+				"sleep 1; done; } >/dev/null 2>&1 </dev/null &", file)) // once for each side
+		}},
 		{name: "several slots", ranks: 6, set: func(tr *trial) {
 			tr.ranks(6)
 			tr.list(map[bool]string{true: "host0:2\nhost1:2\nhost2:2\n",

@@ -99,7 +99,7 @@ func (s *Start) here() fs.FS {
 
 // resolve fills in this node and the job. Tasks of one node fail alike.
 func (s *Start) resolve(ctx context.Context) error {
-	err := s.ResolveJob()
+	err := s.ResolveJob(ctx)
 	if err != nil && s.Subcommand == "" {
 		return s.alike(ctx, s.unrunnable(err))
 	}
@@ -129,9 +129,12 @@ func (s *Start) jobInput() job.Input {
 }
 
 // ResolveJob fills in this node's place in the job, and the job.
-func (s *Start) ResolveJob() error {
+func (s *Start) ResolveJob(ctx context.Context) error {
 	var err error
 	s.Job, err = job.Resolve(s.jobInput())
+	if err == nil && s.copyHosts(ctx) {
+		s.Job, err = job.Resolve(s.jobInput())
+	}
 	if err == nil {
 		s.UI.Know(s.Job.ID.V, -1)
 	}
