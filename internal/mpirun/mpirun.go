@@ -76,7 +76,9 @@ type Run struct {
 
 	Interfaces Interfaces `json:"interfaces,omitzero"`
 	CallName   string     `json:"call_name,omitempty"` // Hydra's daemons call mpiexec by this name; "": by its addresses
-	Ports      [2]int     `json:"ports,omitzero"`      // where mpirun listens, both ends inclusive; 0: any
+	// CallListed: where the list has mpiexec's own host, CallName is as it is named there (MPICH 5.0.2, seen with -v).
+	CallListed bool   `json:"call_listed,omitempty"`
+	Ports      [2]int `json:"ports,omitzero"` // where mpirun listens, both ends inclusive; 0: any
 
 	// Returns is a hostfile with the line ends of Windows, which Open MPI cannot read; "": there is none.
 	Returns string   `json:"returns,omitempty"`
@@ -280,9 +282,11 @@ func (r *reader) way() {
 // hydraWay: mpiexec tells its daemons the name of its own host, or the address of -iface.
 func (r *reader) hydraWay() {
 	r.run.CallName = r.Hostname
-	if v, ok := r.option("localhost"); ok {
-		r.run.CallName = v
+	at, named := r.option("localhost")
+	if named {
+		r.run.CallName = at
 	}
+	r.run.CallListed = !named && r.Line.MPI == "mpich"
 	v, ok := r.option("iface")
 	from := "-iface"
 	if !ok {
@@ -290,7 +294,7 @@ func (r *reader) hydraWay() {
 	}
 	if v != "" {
 		r.run.Interfaces = Interfaces{Include: []string{v}, From: from}
-		r.run.CallName = ""
+		r.run.CallName, r.run.CallListed = "", false
 	}
 	v, _ = r.variable("I_MPI_PORT_RANGE", "MPIEXEC_PORT_RANGE", "MPICH_PORT_RANGE")
 	r.run.Ports = ports(v, ":,-")

@@ -77,6 +77,7 @@ func (s *Start) checkHosts(ctx context.Context) error {
 		s.judgeLine()
 		return nil
 	}
+	s.callListed(local)
 	if i := slices.Index(local, true); i > 0 && s.Job.Line.HeadFirst() {
 		toFront(s.Mpirun.Hosts, i)
 		toFront(local, i)

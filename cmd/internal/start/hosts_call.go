@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,18 @@ import (
 	"launch/internal/handoff"
 	"launch/internal/mpirun"
 )
+
+// callListed makes the name by which the daemons call this host the one of the list. A name of the loopback is left out.
+func (s *Start) callListed(local []bool) {
+	i := slices.Index(local, true)
+	if !s.Mpirun.CallListed || i < 0 {
+		return
+	}
+	name := s.Mpirun.Hosts[i].Name
+	if a, err := netip.ParseAddr(name); name != "localhost" && (err != nil || !a.IsLoopback()) {
+		s.Mpirun.CallName = name
+	}
+}
 
 // question returns what the hosts are asked, and listens where they call this one. stop ends that.
 func (s *Start) question() (q mpirun.Ask, stop func(), err error) {

@@ -188,3 +188,18 @@ func TestTheHostsMeetAtOneAddress(t *testing.T) {
 		t.Error("one that all reach (-want +got):\n", diff)
 	}
 }
+
+// MPICH's daemons call this host as the list names it.
+func TestTheDaemonsCallTheListedName(t *testing.T) {
+	for name, want := range map[string]string{"10.0.0.1": "10.0.0.1", "h0.lab": "h0.lab", "localhost": "own",
+		"127.0.0.1": "own"} {
+		for _, listed := range []bool{true, false} {
+			s := &Start{}
+			s.Mpirun = mpirun.Run{CallName: "own", CallListed: listed, Hosts: []mpirun.Host{{Name: "h9"}, {Name: name}}}
+			s.callListed([]bool{false, true})
+			if got := s.Mpirun.CallName; listed && got != want || !listed && got != "own" {
+				t.Errorf("%s, %v: %s", name, listed, got)
+			}
+		}
+	}
+}
