@@ -85,6 +85,7 @@ type Input struct {
 	Answers []Answer
 	Drift   time.Duration // between clocks that is allowed
 	Known   []string      // names that this host knows
+	NoAgent string        // SSH_AUTH_SOCK, where no agent answers; "": one does, or it is not set
 
 	Left     func(id string) bool // checks that the user leaves out; nil: none
 	WarnOnly bool

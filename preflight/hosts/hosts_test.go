@@ -62,6 +62,8 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 			"mpi.login", finding.Fail, "another one than ssh knows"},
 		{"a password", silent("me@h2: Permission denied (publickey,password)."), "mpi.login", finding.Fail,
 			"without a password"},
+		{"too many keys", silent("Received disconnect from 10.0.0.3 port 22:2: Too many authentication failures\n" +
+			"Disconnected from 10.0.0.3 port 22"), "mpi.login", finding.Fail, "more keys"},
 		{"a start-up that asks", func(in *Input, a *Answer) { silent("")(in, a); a.Late = true }, "mpi.shell",
 			finding.Fail, "was not ready in time"},
 		{"a start-up that ends", silent("ssh: exit status 3"), "mpi.login", finding.Fail, "did not answer"},
@@ -218,6 +220,26 @@ func TestWhatMayStillCome(t *testing.T) {
 	} {
 		if why, ok := tt.answer.MayCome(); ok != tt.ok || why != tt.why {
 			t.Errorf("%+v: %q %v, want %q %v", tt.answer, why, ok, tt.why, tt.ok)
+		}
+	}
+}
+
+// The line of ssh that has the reason is quoted, and an agent that does not answer is named where that may matter.
+func TestTheReasonOfAFailedLoginIsQuoted(t *testing.T) {
+	for _, tt := range []struct{ words, agent, seen, fix string }{
+		{"Received disconnect: Too many authentication failures\nDisconnected from h2", "/run/a", "Too many",
+			"IdentitiesOnly"},
+		{"me@h2: Permission denied (publickey).", "", "Permission denied", "ssh-copy-id"},
+		{"me@h2: Permission denied (publickey).", "/run/a", "no agent answers at SSH_AUTH_SOCK=/run/a", "ssh-add"},
+		{"ssh: connect to host h2 port 22: Connection refused", "/run/a", "Connection refused", "systemctl start sshd"},
+	} {
+		in := healthy()
+		a := &in.Answers[2]
+		in.NoAgent, a.Whole, a.Facts, a.Failed = tt.agent, false, mpirun.Facts{}, tt.words
+		f := Judge(in).Report.Failed()
+		if len(f) != 1 || !strings.Contains(f[0].Seen[len(f[0].Seen)-1].What, tt.seen) ||
+			!strings.Contains(f[0].Fix, tt.fix) || strings.Contains(f[0].Fix, "ssh-add") != (tt.fix == "ssh-add") {
+			t.Errorf("%q: %+v", tt.words, f)
 		}
 	}
 }

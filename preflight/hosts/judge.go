@@ -76,7 +76,9 @@ func loginRules() []loginRule {
 		{"mpi.login", "host key verification failed|host key is known for",
 			"%[2]s asks whether to trust its key, which mpirun cannot answer",
 			"ssh-keyscan %[1]s >> ~/.ssh/known_hosts   # where the network can be trusted"},
-		{"mpi.login", "permission denied|too many authentication failures|no more authentication methods",
+		{"mpi.login", "too many authentication failures", "%[2]s offers it more keys than it takes",
+			"in ~/.ssh/config: Host %[1]s, with IdentityFile KEY and IdentitiesOnly yes"},
+		{"mpi.login", "permission denied|no more authentication methods",
 			"it does not let this user in without a password", "ssh-copy-id %[1]s   # a key, and an agent for its passphrase"},
 		{"mpi.login", "account is currently not available|account has expired|password has expired|account is locked",
 			"this user's account there is closed", "ask an administrator of %[1]s"},
@@ -145,15 +147,22 @@ func (j *judge) reached(a Answer) bool {
 		if close := spelling.Closest(a.Name, j.known(a.Name)); r.id == "mpi.name" && close != "" {
 			f.Fix = fmt.Sprintf("did you mean %s?", close)
 		}
-		j.add(r.id, a.Name, f.See(agent+" "+a.Target(), "%s", lastLine(strings.Join(a.Before, "\n")+"\n"+a.Failed)))
+		f = f.See(agent+" "+a.Target(), "%s", r.line(strings.Join(a.Before, "\n")+"\n"+a.Failed))
+		if j.NoAgent != "" && strings.Contains(r.has, "permission denied") {
+			f = f.See("here", "no agent answers at SSH_AUTH_SOCK=%s", j.NoAgent).
+				Do("eval \"$(ssh-agent)\"; ssh-add   # where the key has a passphrase\n%s", f.Fix)
+		}
+		j.add(r.id, a.Name, f)
 		return false
 	}
-	f := finding.Failf("a shell there did not answer: does a start-up file end it?").
+	f := finding.Failf("a shell there did not answer: does a start-up file end it, or does sshd run another command?").
 		Breaking("mpirun starts its daemon by the same shell").
-		Do("%s %s true   # it must end at once, without a word", agent, a.Target())
+		Do("%s %s true   # it must end at once, without a word\non it: is there command= in ~/.ssh/authorized_keys, or "+
+			"ForceCommand in sshd_config?", agent, a.Target())
 	id := "mpi.login"
 	if a.Late || len(a.Before) > 0 {
 		id = "mpi.shell"
+		f.Fix, _, _ = strings.Cut(f.Fix, "\n")
 		f.What = "its shell was not ready in time: does a start-up file ask or wait?"
 	}
 	for _, line := range a.Before[:min(len(a.Before), 2)] {
@@ -164,6 +173,18 @@ func (j *judge) reached(a Answer) bool {
 	}
 	j.add(id, a.Name, f)
 	return false
+}
+
+// line returns the last line of a text that the rule fits, or the last one.
+func (r loginRule) line(text string) string {
+	for _, l := range slices.Backward(strings.Split(text, "\n")) {
+		for has := range strings.SplitSeq(r.has, "|") {
+			if strings.Contains(strings.ToLower(l), has) {
+				return strings.TrimSpace(l)
+			}
+		}
+	}
+	return lastLine(text)
 }
 
 // LongPackets returns the finding about a host to which long packets get lost, or from which.

@@ -85,6 +85,8 @@ func (f *Failed) Error() string {
 		return last(f.Words)
 	case f.Late:
 		return "no answer in time"
+	case f.Err == nil:
+		return f.Agent + " ended with status 0, and the command did not run"
 	}
 	return fmt.Sprintf("%s: %v", f.Agent, f.Err)
 }

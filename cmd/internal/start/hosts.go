@@ -3,6 +3,7 @@ package start
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -212,6 +213,13 @@ func (s *Start) judged(a asked) hosts.Input {
 		}}
 	if argv := s.Mpirun.Agent.Argv; len(argv) > 0 {
 		in.Agent = argv[0]
+	}
+	if at := os.Getenv("SSH_AUTH_SOCK"); at != "" {
+		if c, err := net.DialTimeout("unix", at, time.Second); err != nil {
+			in.NoAgent = at
+		} else {
+			_ = c.Close()
+		}
 	}
 	for line := range strings.Lines(readFiles(s.root(), []string{"/etc/hosts"})["/etc/hosts"]) {
 		line, _, _ = strings.Cut(line, "#")

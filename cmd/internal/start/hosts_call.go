@@ -19,7 +19,7 @@ import (
 	"launch/internal/mpirun"
 )
 
-// callListed makes the name by which the daemons call this host the one of the list. A name of the loopback is left out.
+// callListed makes the name by which the daemons call this host the listed one. One of the loopback is left out.
 func (s *Start) callListed(local []bool) {
 	i := slices.Index(local, true)
 	if !s.Mpirun.CallListed || i < 0 {
