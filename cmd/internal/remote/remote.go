@@ -31,6 +31,9 @@ type Agent struct {
 	Srun bool // Slurm's: the host is an option's value
 	// Connect is how long ssh tries to connect; 0: as always.
 	Connect time.Duration
+	// Began, if set, is called when a session's agent has been started. answers reports whether the host's sshd has sent
+	// something and its kernel acknowledges what is sent to it; false: it does not, or the agent has no connection.
+	Began func(answers func() bool)
 	// Sockets is the table in which sessions look for their connections, shared by many; nil: one for each session.
 	Sockets *process.Table
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -63,6 +64,9 @@ func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	if err := s.cmd.Start(); err != nil {
 		return nil, agent.failed(ctx, err, "")
 	}
+	if agent.Began != nil {
+		agent.Began(s.answers)
+	}
 	context.AfterFunc(ctx, func() { time.AfterFunc(after, func() { _ = out.Close() }) }) // a child of it may have the pipe
 	go s.read(out)
 	go s.showLife()
@@ -70,6 +74,14 @@ func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 		return s, err
 	}
 	return s, nil
+}
+
+// answers is what Began gets.
+func (s *Session) answers() bool {
+	sockets := cmp.Or(s.agent.Sockets, new(process.Table))
+	return slices.ContainsFunc(sockets.Connections(s.cmd.Process.Pid), func(c process.Connection) bool {
+		return c.Received > 0 && c.Retransmits == 0
+	})
 }
 
 // read passes the lines on until the shell has ended.

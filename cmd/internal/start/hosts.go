@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"launch/cmd/internal/hostwatch"
@@ -274,6 +276,13 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 	agent := remote.Agent{Argv: s.Mpirun.Agent.Argv, Srun: s.Mpirun.Agent.Srun, Sockets: new(process.Table)}
 	p := newPace(s.root())
 	defer p.stop()
+	var once sync.Once
+	p.slow = func(host string) {
+		once.Do(func() {
+			s.UI.Note("the sshd of %s answers, but no shell after %s: waiting for it, %s at most", host,
+				time.Since(p.began).Round(time.Second), loginPatience)
+		})
+	}
 	one := func(p *pace, i int) {
 		by := agent
 		by.Connect = p.connect
@@ -306,7 +315,10 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 func askHost(ctx context.Context, p *pace, by remote.Agent, target, script string) (*remote.Session, hosts.Answer) {
 	var a hosts.Answer
 	ctx, cut := context.WithCancel(ctx)
-	defer p.guard(cut)() // the shell remains
+	var answers atomic.Pointer[func() bool]
+	by.Began = func(f func() bool) { answers.Store(&f) }
+	alive := func() bool { f := answers.Load(); return f != nil && (*f)() }
+	defer p.guard(target, alive, cut)() // the shell remains
 	session, err := remote.Open(ctx, by, target)
 	if err == nil {
 		a.Before, a.Sent = session.Before, time.Now()

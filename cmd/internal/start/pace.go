@@ -21,6 +21,8 @@ import (
 const (
 	// patience bounds the time that a host gets where all hosts are slow, and busyPatience where this one is busy.
 	patience, busyPatience = 40 * time.Second, 2 * time.Minute
+	// loginPatience bounds the time of a host whose sshd answers, while its login goes on.
+	loginPatience = 30 * time.Second
 	// beat is how often this machine is looked at, and tooLong what a pause may be late.
 	beat, tooLong = 200 * time.Millisecond, 20 * time.Millisecond
 	// crowd is how many processes that want to run make a processor a busy one. One more than processors is usual, and
@@ -36,6 +38,8 @@ type pace struct {
 	began   time.Time
 	stop    func()
 	connect time.Duration // for ssh; 0: as always
+
+	slow func(host string) // says that a login takes long; nil: it gets no more time
 
 	slowest atomic.Int64 // nanoseconds
 	waited  atomic.Int64 // nanoseconds that a process of this machine waited for a processor so far
@@ -127,12 +131,19 @@ func (p *pace) limit() time.Duration {
 	return min(busyPatience, base+p.busy())
 }
 
-// guard ends a question that takes too long, unless stop is called first.
-func (p *pace) guard(cut func()) (stop func()) {
+// guard ends a question that takes too long, unless stop is called first. alive: the host's sshd answers.
+func (p *pace) guard(host string, alive func() bool, cut func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
+		most := time.Duration(0)
 		for {
-			left := p.limit() - time.Since(p.began)
+			left := max(p.limit(), most) - time.Since(p.began)
+			if left <= 0 && most == 0 && p.slow != nil && alive() {
+				most = loginPatience
+				if left = most - time.Since(p.began); left > 0 {
+					p.slow(host)
+				}
+			}
 			if left <= 0 {
 				cut()
 				return

@@ -157,3 +157,30 @@ func TestLateHostsOfABusyHeadAreAskedAgain(t *testing.T) {
 		}
 	}
 }
+
+// A host whose sshd answers gets more time for its login, within a bound, and a silent one does not.
+func TestASlowLoginGetsMoreTime(t *testing.T) {
+	for _, tt := range []struct {
+		alive bool
+		since time.Duration
+		cut   bool
+	}{{true, askBudget, false}, {false, askBudget, true}, {true, loginPatience, true}} {
+		said := make(chan string, 1)
+		p := &pace{began: time.Now().Add(-tt.since), slow: func(host string) { said <- host }}
+		cut := make(chan bool, 1)
+		stop := p.guard("h1", func() bool { return tt.alive }, func() { cut <- true })
+		select {
+		case <-cut:
+			if !tt.cut {
+				t.Errorf("%+v: cut", tt)
+			}
+		case <-said:
+			if tt.cut {
+				t.Errorf("%+v: waits", tt)
+			}
+		case <-time.After(5 * time.Second):
+			t.Errorf("%+v: nothing", tt)
+		}
+		stop()
+	}
+}
