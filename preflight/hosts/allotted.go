@@ -44,8 +44,8 @@ func (j *judge) allotted() (done bool) {
 	if len(run.Outside) == 0 {
 		return false
 	}
-	j.add("mpi.slots", "", finding.Warnf("%s of %s: not in the allocation by that name (%s)", finding.Some(run.Outside), run.Source,
-		run.Allocation).
+	j.add("mpi.slots", "", finding.Warnf("%s of %s: not in the allocation by that name (%s)",
+		finding.Some(run.Outside), run.Source, run.Allocation).
 		Breaking("mpirun leaves such a host out, or refuses to start").
 		Do("name hosts of the allocation alone: scontrol show hostnames"))
 	return true
