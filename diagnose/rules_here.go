@@ -11,7 +11,8 @@ import (
 )
 
 // refusedHere returns what the error of a node's own call means, and what to do there. The kernel has an error for each
-// type of route: EINVAL for blackhole, EACCES for prohibit, ENETUNREACH where there is none (ip-route(8)).
+// type of route: EINVAL for blackhole, EACCES for prohibit, EHOSTUNREACH for unreachable, ENETUNREACH where there is
+// no route (ip-route(8)).
 func refusedHere(errno string, n *node, to netip.Addr, port uint16) (says, do string) {
 	route := fmt.Sprintf("ip rule; ip route get %s ipproto tcp dport %d   # on %s", to, port, n.name)
 	switch errno {
@@ -21,7 +22,10 @@ func refusedHere(errno string, n *node, to netip.Addr, port uint16) (says, do st
 	case "EINVAL":
 		return fmt.Sprintf("%s has a blackhole route to %s port %d", n.name, to, port),
 			route + ": delete that route, or the rule that leads there"
-	case "ENETUNREACH", "EHOSTUNREACH":
+	case "EHOSTUNREACH":
+		return fmt.Sprintf("%s has an unreachable route to %s", n.name, to), route + ": what has made it? fail2ban makes " +
+			"such routes"
+	case "ENETUNREACH":
 		return fmt.Sprintf("%s has no route to %s", n.name, to),
 			fmt.Sprintf("ip route get %s; ip addr   # on %s: is the netmask right, is there a default route?", to, n.name)
 	case "EACCES", "EPERM":

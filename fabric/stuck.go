@@ -154,7 +154,10 @@ func noRoute(dst netip.Addr, err error) Fault {
 		return Fault{fmt.Sprintf("this node has a route or a rule that prohibits packets to %s", dst), show}
 	case errors.Is(err, syscall.EINVAL):
 		return Fault{fmt.Sprintf("this node has no route to %s, or a blackhole route", dst), show}
-	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
+	case errors.Is(err, syscall.EHOSTUNREACH):
+		return Fault{fmt.Sprintf("this node has an unreachable route to %s", dst), show + ": what has made it? fail2ban " +
+			"makes such routes"}
+	case errors.Is(err, syscall.ENETUNREACH):
 		return Fault{fmt.Sprintf("this node has no route to %s", dst), "ip -br addr; ip route"}
 	}
 	return Fault{}

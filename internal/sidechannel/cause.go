@@ -12,6 +12,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"launch/internal/sockaddr"
 )
 
 // Cause is why a call failed, in one or two words.
@@ -19,19 +21,20 @@ type Cause string
 
 // The causes. After a success compare the ID as well: another launch may have the port by now.
 const (
-	Refused   Cause = "refused"          // the address refuses: nothing listens there, or a firewall rejects
-	Dropped   Cause = "dropped"          // no SYN was answered
-	NoRoute   Cause = "no route"         // this node, or a router on the path, has no route
-	Blackhole Cause = "blackhole route"  // this node has a route of type blackhole there
-	NoPort    Cause = "no free port"     // this node has no ephemeral port left
-	NoHost    Cause = "host unreachable" // no machine has the address (after 3 s), or a router reports that (at once)
-	Denied    Cause = "denied"           // a rule of this node, or over IPv6 a firewall, prohibits it
-	Reset     Cause = "reset"            // reset before an answer: a proxy or sidecar, or an inspecting firewall
-	Silent    Cause = "silent"           // connected, but no answer: a proxy, a full path, or a stopped process
-	Token     Cause = "token"            // a launch with another LAUNCH_TOKEN, or one side has none
-	Stranger  Cause = "stranger"         // a program that is not launch
-	Version   Cause = "another version"  // a launch whose side channel has another version
-	Unknown   Cause = "unknown"          // the call was cancelled, or this node could not make it
+	Refused   Cause = "refused"           // the address refuses: nothing listens there, or a firewall rejects
+	Dropped   Cause = "dropped"           // no SYN was answered
+	NoRoute   Cause = "no route"          // this node, or a router on the path, has no route
+	Broadcast Cause = "broadcast address" // this node takes the address for the broadcast address of a network
+	Blackhole Cause = "blackhole route"   // this node has a route of type blackhole there
+	NoPort    Cause = "no free port"      // this node has no ephemeral port left
+	NoHost    Cause = "host unreachable"  // no machine has the address (after 3 s), or a router reports that (at once)
+	Denied    Cause = "denied"            // a rule of this node, or over IPv6 a firewall, prohibits it
+	Reset     Cause = "reset"             // reset before an answer: a proxy or sidecar, or an inspecting firewall
+	Silent    Cause = "silent"            // connected, but no answer: a proxy, a full path, or a stopped process
+	Token     Cause = "token"             // a launch with another LAUNCH_TOKEN, or one side has none
+	Stranger  Cause = "stranger"          // a program that is not launch
+	Version   Cause = "another version"   // a launch whose side channel has another version
+	Unknown   Cause = "unknown"           // the call was cancelled, or this node could not make it
 )
 
 // ErrSecret: the other side does not share this job's secret.
@@ -73,7 +76,7 @@ func Mute(err error) bool {
 }
 
 // refusedHere reports whether the error of a call is of this node's own kernel: no packet has left. A router may report
-// some errors as well. Then the route of a datagram socket decides, which sends nothing.
+// some errors as well. Then a datagram socket decides, which sends nothing.
 func refusedHere(to netip.AddrPort, err error) bool {
 	for _, own := range []unix.Errno{unix.EINVAL, unix.EPERM, unix.EADDRNOTAVAIL, unix.EMFILE, unix.ENFILE} {
 		if errors.Is(err, own) {
@@ -82,14 +85,21 @@ func refusedHere(to netip.AddrPort, err error) bool {
 	}
 	for _, either := range []unix.Errno{unix.ENETUNREACH, unix.EHOSTUNREACH, unix.EACCES} {
 		if errors.Is(err, either) {
-			c, err := net.Dial("udp", to.String())
-			if err == nil {
-				_ = c.Close()
-			}
-			return errors.Is(err, either)
+			return byDatagram(to) != nil
 		}
 	}
 	return false
+}
+
+// byDatagram returns the error of this node's kernel for a datagram to an address, and sends nothing: EACCES for a
+// broadcast address (udp(7)). A socket of package net may send to those.
+func byDatagram(to netip.AddrPort) error {
+	fd, err := unix.Socket(sockaddr.Family(to.Addr()), unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	return unix.Connect(fd, sockaddr.Of(to))
 }
 
 // dialing returns why there is no connection.

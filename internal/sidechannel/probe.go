@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -226,7 +227,11 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr, via string) (
 	}
 	c, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
-		return nil, &failure{cause: dialing(ctx, err), here: refusedHere(to, err), err: err}
+		cause := dialing(ctx, err)
+		if cause == NoRoute && errors.Is(byDatagram(to), unix.EACCES) {
+			cause = Broadcast
+		}
+		return nil, &failure{cause: cause, here: refusedHere(to, err), err: err}
 	}
 	return c.(*net.TCPConn), nil
 }

@@ -149,7 +149,7 @@ func (r *Rails) reach(ctx context.Context, keys *tls.Config, from port, to netip
 	i, _ := r.Node.Interface(from.netdev)
 	near := slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Contains(to.Addr()) })
 	switch cause := sidechannel.CauseOf(err); cause {
-	case sidechannel.NoRoute, sidechannel.Blackhole, sidechannel.NoHost:
+	case sidechannel.NoRoute, sidechannel.Broadcast, sidechannel.Blackhole, sidechannel.NoHost:
 		return cause
 	case sidechannel.Dropped:
 		if !near {

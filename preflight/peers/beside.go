@@ -43,7 +43,7 @@ func unused(all, also []edge, posts []Post) (rest []edge, out []judged) {
 		}
 		rest = append(rest, e)
 	}
-	for _, b := range causes(idle, len(posts), func(edge) bool { return true }) {
+	for _, b := range causes(idle, posts, func(edge) bool { return true }) {
 		f := finding.Warnf("%s at their own addresses: %s; the data of the job goes to other ones, where Gloo waits",
 			b.what("calls"), wordsOf(b.common(), posts).why).Named("peer.beside").
 			Breaking("programs that use these addresses would wait for each other without end").

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/sidechannel"
 	"launch/preflight/blame"
@@ -31,6 +32,9 @@ func edges(posts []Post) []edge {
 	}
 	for i, e := range out {
 		out[i].call.Hole = e.call.Hole && !narrow(out, e)
+		if e.call.Wrong.Why != "" && slices.ContainsFunc(out, e.refusedBack) {
+			out[i].call.Here, out[i].call.Wrong = false, fabric.Fault{}
+		}
 	}
 	return out
 }
@@ -73,7 +77,7 @@ func compareCalls(posts []Post) (out []judged) {
 	all, idle := unused(all, also, posts)
 	out = append(out, idle...)
 	shared := map[string]int{} // findings about an address of several machines, by their text
-	for _, b := range causes(all, len(posts), failed) {
+	for _, b := range causes(all, posts, failed) {
 		w := wordsOf(b.common(), posts)
 		if i, known := shared[w.why]; w.several && known {
 			out[i].unfit = append(out[i].unfit, b.unfit()...)
@@ -85,7 +89,7 @@ func compareCalls(posts []Post) (out []judged) {
 		out = append(out, judged{b.reach(w), b.unfit()})
 	}
 	if len(out) == len(idle) { // otherwise the closed path is reported already
-		for _, b := range causes(also, len(posts), failed) {
+		for _, b := range causes(also, posts, failed) {
 			w := wordsOf(b.common(), posts)
 			if _, known := shared[w.why]; w.several && known {
 				continue
@@ -96,20 +100,20 @@ func compareCalls(posts []Post) (out []judged) {
 		out = append(out, closedPort(soundPorts(port, all), posts)...)
 	}
 	arrived := slices.DeleteFunc(all, failed)
-	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Cut > 0 }) {
+	for _, b := range causes(arrived, posts, func(e edge) bool { return e.call.Cut > 0 }) {
 		out = append(out, judged{b.cut(), b.unfit()})
 	}
-	for _, b := range causes(arrived, len(posts), stalls(arrived)) {
+	for _, b := range causes(arrived, posts, stalls(arrived)) {
 		out = append(out, judged{b.large(), b.unfit()})
 	}
-	for _, b := range causes(arrived, len(posts), func(e edge) bool { return e.call.Stall == "" && e.call.Hole }) {
+	for _, b := range causes(arrived, posts, func(e edge) bool { return e.call.Stall == "" && e.call.Hole }) {
 		out = append(out, judged{b.hole(), nil})
 	}
 	if len(out) > 0 {
 		return out
 	}
 	beside := slices.DeleteFunc(also, failed)
-	for _, b := range causes(beside, len(posts), func(e edge) bool { return e.call.Stall != "" }) {
+	for _, b := range causes(beside, posts, func(e edge) bool { return e.call.Stall != "" }) {
 		out = append(out, b.largeBeside())
 	}
 	return out
@@ -184,7 +188,7 @@ func wordsOf(e edge, posts []Post) words {
 	}
 	a, b := e.from.Traits.Family, e.to.Traits.Family
 	if c.Here && (a == "" || b == "" || a == b) {
-		return refusedHere(e)
+		return refusedHere(e, posts)
 	}
 	if w, ok := noFurther(e); ok {
 		return w
@@ -195,7 +199,7 @@ func wordsOf(e edge, posts []Post) words {
 			"# on %s: a firewall rejects, or another machine has %s, too\n%s", e.to.Name, hostOf(c.Addr), openTCP)}
 	case sidechannel.Dropped:
 		return words{why: "no answer within " + calls.Budget.String() + " (dropped, as by a firewall)"}
-	case sidechannel.NoRoute, sidechannel.Blackhole, sidechannel.NoHost, sidechannel.Denied:
+	case sidechannel.NoRoute, sidechannel.Broadcast, sidechannel.Blackhole, sidechannel.NoHost, sidechannel.Denied:
 		why := string(c.Cause)
 		if a != "" && b != "" && a != b {
 			why += fmt.Sprintf("; %s has an %s address and %s has %s", e.to.Name, b, e.from.Name, a)
@@ -250,17 +254,18 @@ type blamed struct {
 	blame.Culprit
 	nodes []Post // Nodes
 	edges []edge // Bad
+	all   []Post
 }
 
-// causes returns the causes of the bad calls between n nodes; see blame.Find.
-func causes(all []edge, n int, bad func(edge) bool) (out []blamed) {
+// causes returns the causes of the bad calls between some nodes; see blame.Find.
+func causes(all []edge, posts []Post, bad func(edge) bool) (out []blamed) {
 	arcs, nodes := make([]blame.Arc, len(all)), map[int]Post{}
 	for i, e := range all {
 		arcs[i] = blame.Arc{From: e.from.Rank, To: e.to.Rank, Bad: bad(e), Known: e.call.Here && e.call.Wrong.Why != ""}
 		nodes[e.from.Rank], nodes[e.to.Rank] = e.from, e.to
 	}
-	for _, c := range blame.Find(arcs, n) {
-		out = append(out, blamed{Culprit: c,
+	for _, c := range blame.Find(arcs, len(posts)) {
+		out = append(out, blamed{Culprit: c, all: posts,
 			nodes: finding.Map(c.Nodes, func(rank int) Post { return nodes[rank] }),
 			edges: finding.Map(c.Bad, func(i int) edge { return all[i] })})
 	}
@@ -338,7 +343,7 @@ func (b blamed) common() edge {
 	if best.call.Cause == sidechannel.Dropped { // an error that a kernel or a router gave says more than no answer
 		for _, e := range b.edges {
 			switch e.call.Cause {
-			case sidechannel.NoRoute, sidechannel.NoHost, sidechannel.Denied:
+			case sidechannel.NoRoute, sidechannel.Broadcast, sidechannel.NoHost, sidechannel.Denied:
 				return e
 			}
 		}

@@ -24,6 +24,8 @@ func (b blamed) guilty() (out []Post) {
 			add(p)
 		} else if e.elsewhere() {
 			add(e.to)
+		} else if odd, _, known := e.oddMask(b.all); e.call.Here && e.masked() && known {
+			add(odd)
 		} else if e.call.Here {
 			add(e.from)
 		}
@@ -94,8 +96,9 @@ func (e edge) elsewhere() bool {
 }
 
 // refusedHere returns the reason and the fix of a call that the caller's own kernel refused. The kernel has an error
-// for each type of route: EINVAL for blackhole, EACCES for prohibit, ENETUNREACH for a missing route (ip-route(8)).
-func refusedHere(e edge) words {
+// for each type of route: EINVAL for blackhole, EACCES for prohibit, EHOSTUNREACH for unreachable, ENETUNREACH for a
+// missing route and for a broadcast address (ip-route(8)).
+func refusedHere(e edge, posts []Post) words {
 	if w := e.call.Wrong; w.Why != "" {
 		return words{why: e.from.Name + ": " + w.Why, fix: w.On(e.from.Name)}
 	}
@@ -108,13 +111,19 @@ func refusedHere(e edge) words {
 	case sidechannel.Blackhole:
 		return words{why: fmt.Sprintf("%s has a blackhole route to %s", who, addr),
 			fix: route + ": delete that route, or the rule that leads there"}
-	case sidechannel.NoRoute, sidechannel.NoHost:
+	case sidechannel.Broadcast:
+		return words{why: fmt.Sprintf("%s takes %s for the broadcast address of a network%s", who, addr, masks(e, posts)),
+			fix: fmt.Sprintf("ip -br addr; ip route get %s   # on %s: is its netmask right?", addr, who)}
+	case sidechannel.NoHost:
+		return words{why: fmt.Sprintf("%s has an unreachable route to %s", who, addr),
+			fix: route + ": what has made it? fail2ban makes such routes"}
+	case sidechannel.NoRoute:
 		if e.elsewhere() {
 			return words{why: fmt.Sprintf("%s has no route to %s, which %s has chosen by its way to the store: %s", who, addr,
 				e.to.Name, e.to.Odd.Why), fix: e.to.Odd.On(e.to.Name) + "\nor choose an address that the others reach: launch " +
 				"--addr ADDRESS, there"}
 		}
-		return words{why: fmt.Sprintf("%s has no route to %s", who, addr),
+		return words{why: fmt.Sprintf("%s has no route to %s%s", who, addr, masks(e, posts)),
 			fix: fmt.Sprintf("ip route get %s; ip addr   # on %s: is the netmask right, is there a default route?\n"+
 				"or choose a network that all nodes share: --addr 10.0.0.0/16", addr, who)}
 	case sidechannel.Denied:

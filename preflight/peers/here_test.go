@@ -210,3 +210,49 @@ func TestACallersOwnReasonExcusesNoOtherNode(t *testing.T) {
 		}
 	}
 }
+
+// Of nodes with different netmasks the one with the odd netmask is at fault, whatever the other found out by itself.
+func TestANodeWithAnotherNetmask(t *testing.T) {
+	guess := fabric.Fault{Why: "the answers arrive at eth0 of this node, and this node drops them", Do: "nft list ruleset"}
+	for _, tt := range []struct {
+		name  string
+		bits  [3]int // of host0, host1, host2
+		cause sidechannel.Cause
+		want  string
+		unfit []int
+	}{
+		{"broadcast", [3]int{24, 30, 24}, sidechannel.Broadcast, "host1 takes 10.0.0.2 for the broadcast address of a " +
+			"network; the netmask of one node differs: host1 has 10.0.0.1/30, and /24 is the netmask of host0, host2",
+			[]int{1}},
+		{"the called node", [3]int{30, 30, 24}, sidechannel.NoRoute, "host1 has no route to 10.0.0.2; the netmask of one " +
+			"node differs: host2 has 10.0.0.2/24, and /30 is the netmask of host0, host1", []int{2}},
+		{"equal", [3]int{24, 24, 24}, sidechannel.NoRoute, "host1 has no route to 10.0.0.2", []int{1}},
+		{"unreachable", [3]int{24, 24, 24}, sidechannel.NoHost, "host1 has an unreachable route to 10.0.0.2", []int{1}},
+	} {
+		posts := calling(3, func(from, to int, c *calls.Call) {
+			if from+to != 3 || from == 0 || to == 0 {
+				return
+			}
+			if drop(c); from == 1 {
+				c.Cause, c.Here = tt.cause, true
+			} else {
+				c.Wrong, c.Here = guess, true
+			}
+		})
+		for i := range posts {
+			posts[i].Traits.Prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), tt.bits[i])
+		}
+		got := compareCalls(posts)
+		if len(got) != 1 || !strings.HasSuffix(got[0].What, "in either direction: "+tt.want) ||
+			!slices.Equal(got[0].unfit, tt.unfit) {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+	healthy := calling(3, func(_, _ int, _ *calls.Call) {})
+	for i := range healthy {
+		healthy[i].Traits.Prefix = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}), 24+6*(i%2))
+	}
+	if got := compareCalls(healthy); len(got) > 0 {
+		t.Errorf("calls get through: %+v", got)
+	}
+}

@@ -30,38 +30,38 @@ func compareLoss(posts []Post, thresholds map[string]float64) (out []judged) {
 	all = undisputed(withoutClones(all, failed), failed, posts)
 	most := threshold.Of(thresholds, "peer.loss")
 	lossy := func(e edge) bool { return e.call.Lost > 0 && e.call.Lost >= most }
-	for _, b := range causes(all, len(posts), lossy) {
+	for _, b := range causes(all, posts, lossy) {
 		out = append(out, judged{Finding: b.lossy()})
 	}
 	all = sound(all, func(e edge) bool { return lossy(e) || e.call.Stall != "" })
 	narrow := unscaled(all)
-	for _, b := range causes(all, len(posts), narrow) {
+	for _, b := range causes(all, posts, narrow) {
 		out = append(out, judged{Finding: b.narrowed()})
 	}
 	all = sound(all, narrow)
 	least := threshold.Of(thresholds, "peer.slow") * 1e6 / 8
 	slow := func(e edge) bool { return e.call.Speed > 0 && e.call.Speed < least }
-	for _, b := range causes(all, len(posts), slow) {
+	for _, b := range causes(all, posts, slow) {
 		out = append(out, judged{Finding: b.slow()})
 	}
 	// Answers to new connections take the way of a call that failed, too.
 	all = sound(slices.Concat(sound(all, slow), failed), func(e edge) bool { return e.call.Failed() })
 	ownLeg := func(e edge) bool { return e.call.Never > 0 && e.call.Wrong.Why != "" }
-	for _, b := range causes(all, len(posts), ownLeg) {
+	for _, b := range causes(all, posts, ownLeg) {
 		out = append(out, judged{b.ownLeg(), ranksOf(b.guilty())})
 	}
 	all = sound(all, ownLeg)
 	byPort := func(e edge) bool { return e.call.ByPort() }
-	for _, b := range causes(all, len(posts), byPort) {
+	for _, b := range causes(all, posts, byPort) {
 		out = append(out, judged{b.byPort(), b.unfit()})
 	}
 	all = sound(all, byPort)
 	limited := limited(all)
-	for _, b := range causes(all, len(posts), limited) {
+	for _, b := range causes(all, posts, limited) {
 		out = append(out, judged{b.shut(), b.unfit()})
 	}
 	late := func(e edge) bool { return e.call.Late >= lateEnough && !limited(e) }
-	for _, b := range causes(all, len(posts), late) {
+	for _, b := range causes(all, posts, late) {
 		out = append(out, judged{Finding: b.limited()})
 	}
 	return out

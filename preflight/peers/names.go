@@ -157,7 +157,7 @@ func unknownNames(posts []Post) judged {
 		return cmp.Or(cmp.Compare(a.from.Rank, b.from.Rank), cmp.Compare(a.to.Rank, b.to.Rank))
 	})
 	var parts, names []string
-	for _, b := range causes(asked, len(posts), func(e edge) bool { return e.call.Hole }) {
+	for _, b := range causes(asked, posts, func(e edge) bool { return e.call.Hole }) {
 		var askers []string
 		for _, e := range b.edges {
 			askers = append(askers, e.from.Name)

@@ -76,7 +76,7 @@ func compareRails(posts []Post) (out []judged) {
 	var found []cause
 	byRail := railEdges(posts)
 	for _, rail := range slices.Sorted(maps.Keys(byRail)) {
-		for _, b := range causes(byRail[rail], len(posts), func(e edge) bool { return e.call.Failed() }) {
+		for _, b := range causes(byRail[rail], posts, func(e edge) bool { return e.call.Failed() }) {
 			same := func(c cause) bool { return c.Side == b.Side && slices.Equal(c.Nodes, b.Nodes) }
 			if i := slices.IndexFunc(found, same); i >= 0 {
 				found[i].rails = append(found[i].rails, rail)

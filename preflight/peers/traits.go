@@ -49,9 +49,11 @@ type Traits struct {
 	PeerMTU int      `json:"peer_mtu,omitempty"` // of the interface that the peers use, in bytes
 	PeerIf  string   `json:"peer_if,omitempty"`  // its name
 	PeerMAC string   `json:"peer_mac,omitempty"` // its hardware address
-	Child   string   `json:"child,omitempty"`    // its kind, where that is macvlan or ipvlan
-	Net     string   `json:"net,omitempty"`      // its network namespace on that machine; "": unknown
-	Family  string   `json:"family,omitempty"`   // of the node's address for its peers: "IPv4"; empty for loopback
+	// Prefix is the node's address for its peers, with the length of its netmask.
+	Prefix netip.Prefix `json:"prefix,omitzero"`
+	Child  string       `json:"child,omitempty"`  // its kind, where that is macvlan or ipvlan
+	Net    string       `json:"net,omitempty"`    // its network namespace on that machine; "": unknown
+	Family string       `json:"family,omitempty"` // of the node's address for its peers: "IPv4"; empty for loopback
 }
 
 // sameNetwork reports whether two nodes share the addresses of one machine, as far as is known.
@@ -85,6 +87,9 @@ func TraitsOf(in preflight.Input, f rail.Fabric) Traits {
 	t.NCCLPorts, t.UCXPorts = counted(in.Selected["NCCL_IB_HCA"], true), counted(in.Selected["UCX_NET_DEVICES"], true)
 	for _, nic := range f.NICs {
 		if i, ok := in.Node.Interface(nic.Name); ok && nic.Role == rail.Peer {
+			if at := slices.IndexFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == in.Addr.Unmap() }); at >= 0 {
+				t.Prefix = i.Addrs[at]
+			}
 			if t.PeerMTU = i.MTU; i.MTU > 0 {
 				t.PeerIf, t.PeerMAC = i.Name, i.MAC
 				if i.Kind == "macvlan" || i.Kind == "ipvlan" {

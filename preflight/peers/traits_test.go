@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"launch/fabric"
 	"launch/fabric/gpu"
@@ -29,11 +30,11 @@ func TestTraitsOfANode(t *testing.T) {
 		GPU: "NVIDIA H100 80GB HBM3", Memory: 80, Machine: "01234567-89a", Certain: true,
 		UUIDs:  []string{"000000a0", "000000a1", "000000a2", "000000a3", "000000a4", "000000a5", "000000a6", "000000a7"},
 		Fabric: rail.RoCE, Rails: "8 x 400 Gb/s", MTU: "4096", GID: "RoCE v2, IPv4", Firmware: "MT4129 28.39.1002",
-		PeerMTU: 1500, PeerIf: "eth0", Family: "IPv4",
+		PeerMTU: 1500, PeerIf: "eth0", Prefix: netip.MustParsePrefix("10.0.0.5/24"), Family: "IPv4",
 	}
 	eth0 := func(in *preflight.Input) { in.Node.Interfaces[1].MTU = 1500 }
 	in := checktest.Railed(8, "Ethernet", eth0)
-	if diff := cmp.Diff(want, traitsOf(in)); diff != "" {
+	if diff := cmp.Diff(want, traitsOf(in), cmpopts.EquateComparable(netip.Prefix{})); diff != "" {
 		t.Errorf("eight rails of RoCE (-want +got):\n%s", diff)
 	}
 	if b, err := json.Marshal(want); err != nil || len(b) >= 400 {
@@ -56,7 +57,9 @@ func TestTraitsOfANode(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, pair[1], pair[0])
 		}
 	}
-	if got := traitsOf(checktest.Four()); !cmp.Equal(got, Traits{NoGPU: true, Fabric: rail.TCP, Family: "IPv4"}) {
+	if got := traitsOf(checktest.Four()); !cmp.Equal(got, Traits{NoGPU: true, Fabric: rail.TCP, Family: "IPv4",
+		Prefix: netip.MustParsePrefix("10.0.0.5/24")},
+		cmpopts.EquateComparable(netip.Prefix{})) {
 		t.Errorf("a node without GPUs and RDMA: %+v", got)
 	}
 }

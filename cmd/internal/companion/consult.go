@@ -139,5 +139,6 @@ func (d *doctor) askAt(ctx context.Context, n rendezvous.Partner, addrs ...netip
 // noPath reports whether the error of a call says that packets do not get there or back.
 func noPath(err error) bool {
 	return !sidechannel.Mute(err) && slices.Contains([]sidechannel.Cause{sidechannel.Dropped, sidechannel.NoHost,
-		sidechannel.NoRoute, sidechannel.Denied, sidechannel.Blackhole, sidechannel.Silent}, sidechannel.CauseOf(err))
+		sidechannel.NoRoute, sidechannel.Broadcast, sidechannel.Denied, sidechannel.Blackhole, sidechannel.Silent},
+		sidechannel.CauseOf(err))
 }
