@@ -44,6 +44,7 @@ type rankEnd struct {
 	Status int       `json:"status"`
 	At     time.Time `json:"at"`
 	Unread bool      `json:"unread,omitempty"` // the command's output went to a pipe that no process read any more
+	Launch bool      `json:"launch,omitempty"` // launch itself was ended by a signal, and maybe all processes there
 	Prior  prior     `json:"prior,omitzero"`
 }
 
@@ -51,6 +52,8 @@ type rankEnd struct {
 func (e rankEnd) String() string {
 	who := "the command"
 	switch {
+	case e.Launch:
+		who = "launch"
 	case e.Rank >= 0:
 		who = fmt.Sprintf("rank %d", e.Rank)
 	case e.PID > 0:
@@ -68,7 +71,13 @@ func (e rankEnd) more() string {
 }
 
 // fix says what the signal means that ended it, or what was seen before.
-func (e rankEnd) fix() string { return cmp.Or(meaning(e.Status), e.Prior.fix(e.Node)) }
+func (e rankEnd) fix() string {
+	if e.Launch {
+		return "what ended the processes there? A session that ended (KillUserProcesses of systemd-logind: loginctl " +
+			"enable-linger), a scheduler, a deleted pod, a person"
+	}
+	return cmp.Or(meaning(e.Status), e.Prior.fix(e.Node))
+}
 
 // ended says how a process ended.
 func ended(status int) string {
@@ -241,8 +250,17 @@ func (e *ends) over(status int) {
 	}
 }
 
-// settle waits until the failure of a rank of this node is in order among all, and if it was the first, whether another
-// node has vanished, or a rank of one has crashed.
+// terminated posts that SIGTERM has ended this process, as a rule together with all others of this node's job.
+func (e *ends) terminated() {
+	e.post(rankEnd{Rank: -1, Status: 128 + int(syscall.SIGTERM), Launch: true})
+	select {
+	case <-e.failed.heard:
+	case <-time.After(lastSay):
+	}
+}
+
+// settle waits until the failure of a rank of this node is in order among all, and until it is known whether another
+// node has vanished. Where it was the first, it waits also for a crash of a rank of another node.
 func (e *ends) settle(ctx context.Context) {
 	wait := func(f *firstEnd, limit time.Duration) {
 		select {
@@ -251,10 +269,8 @@ func (e *ends) settle(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	if wait(&e.failed, lastSay); !e.failedHere() {
-		return
-	}
-	if e.missing(ctx); e.vanished == nil {
+	wait(&e.failed, lastSay)
+	if e.missing(ctx); e.vanished == nil && e.failedHere() {
 		e.reset(ctx)
 		wait(&e.crashed, crashSpan)
 	}
@@ -284,6 +300,8 @@ func (e *ends) blame(what string) {
 	}
 	here := e.p.world.Self.Name()
 	switch failed, left := e.before(); {
+	case e.vanished != nil:
+		e.p.say(withoutReport(*e.vanished, what), "")
 	case e.together() != nil:
 		end := e.together()
 		first, then, crashed := end.Node, here, end.Status
@@ -310,8 +328,6 @@ func (e *ends) blame(what string) {
 		e.p.say(finding.Warnf("%s, before %s failed: a rank that exchanges data with it fails", left, what).
 			Named("node.ended").Do("do all ranks have the same number of steps?"), "")
 	case e.sayMoved(what):
-	case e.vanished != nil:
-		e.p.say(withoutReport(*e.vanished, what), "")
 	case e.failedHere() && e.failed.end.fix() != "":
 		e.p.say(finding.Warnf("%s, first of all ranks", e.failed.end).Named("node.rank").Do("%s", e.failed.end.fix()), "")
 	case e.storeEnded():

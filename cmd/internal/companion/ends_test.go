@@ -63,6 +63,36 @@ func TestTheEndBeforeIsNamed(t *testing.T) {
 	}
 }
 
+// A node whose processes a signal or a restart ended is named, and not the first of the other nodes that fails for it.
+func TestANodeThatEndsIsNamedBeforeThoseThatFailForIt(t *testing.T) {
+	killed := &rendezvous.Partner{Rank: 2, Name: "host2"}
+	ended := rankEnd{Rank: -1, Node: "host2", ID: "other", Status: 143, Launch: true}
+	for _, tt := range []struct {
+		name     string
+		first    rankEnd
+		vanished *rendezvous.Partner
+		own      int
+		want     string
+	}{
+		{"SIGTERM", ended, nil, 1, "launch on host2 was ended by SIGTERM"},
+		{"SIGTERM on all nodes", ended, nil, 143, ""},
+		{"without a report", rankEnd{Node: "host0", ID: "other", Status: 1}, killed, 1, "node rank 2, host2: its machine"},
+		{"a rank that failed", rankEnd{Node: "host0", ID: "other", Status: 1}, nil, 1, "rank 0 on host0 ended with 1"},
+	} {
+		said := ""
+		p := &companion{spec: &Spec{}, world: &rendezvous.World{Self: rendezvous.Member{ID: "own"}},
+			print: func(_ finding.From, f finding.Finding, _ string) { said = f.What }}
+		e := &ends{p: p, vanished: tt.vanished}
+		e.failed.heard, e.crashed.heard, e.left.heard = make(chan none), make(chan none), make(chan none)
+		e.failed.end, e.failed.at = tt.first, time.Now()
+		e.failed.own.Store(int64(tt.own))
+		close(e.failed.heard)
+		if e.blame("a rank of this node"); !strings.HasPrefix(said, tt.want) || tt.want == "" && said != "" {
+			t.Errorf("%s: %q, want %q", tt.name, said, tt.want)
+		}
+	}
+}
+
 // The kernel reports a crash late: next to another failure the order of the posts says nothing.
 func TestACrashNextToAnotherFailureIsNamed(t *testing.T) {
 	const abort = 134

@@ -198,6 +198,8 @@ func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string)
 		case <-term:
 			if handedOff != nil {
 				p.fail(ErrTerminated)
+			} else if p.ends != nil {
+				p.ends.terminated()
 			}
 			return "its companion process was ended by SIGTERM"
 		case why := <-p.leave:

@@ -16,11 +16,11 @@ import (
 // second after the rank that failed.
 const vanishBudget = callBudget
 
-// missing looks for a node whose machine answers while launch has ended there without a report, where a rank of this
-// node failed first of all ranks: the kernel of a machine that has restarted resets the connections of that rank.
+// missing looks for a node whose machine answers while launch has ended there without a report. The kernel of a machine
+// that has restarted resets the connections of the others' ranks, and the first of these to fail is not the reason.
 func (e *ends) missing(ctx context.Context) {
 	w := e.p.world
-	if !e.p.spec.Torchrun || !e.failedHere() || e.asked() {
+	if !e.p.spec.Torchrun || e.asked() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, vanishBudget)
