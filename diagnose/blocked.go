@@ -84,9 +84,16 @@ func (v *view) seeing(c claim, s *seat) claim {
 		c.what += ": " + what
 		c.Do = do
 	case s.proc.Retries():
-		c.what = strings.Replace(c.what, "does not move", "does no more than sleep and wake, as a loop that tries something "+
-			"again", 1)
-		if mainStack(s.proc) != nil {
+		loop := "sleeps and wakes"
+		if m != nil {
+			in, _, _ := strings.Cut(line(m), " (")
+			loop += " in " + in
+		}
+		c.what = strings.Replace(c.what, "does not move", loop+", as a loop that tries or asks something again", 1)
+		if c.Sure == verdict.Certain { // what it asks may have an answer, each time
+			c.Sure = verdict.Likely
+		}
+		if m != nil {
 			c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
 		}
 	}

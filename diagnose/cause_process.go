@@ -98,8 +98,9 @@ var processCauses = []Cause{
 	},
 	{
 		ID: "rank.failed", depth: onTheSpot, Title: "A rank has failed and does not end",
-		Sign:    "A traceback in one log; its process remains.",
-		For:     "Python's main thread is in threading._shutdown, or the log ends with a traceback",
+		Sign: "A traceback in one log; its process remains.",
+		For: "Python's main thread is in threading._shutdown, or the log ends with a traceback, or the kernel writes its " +
+			"core (CoreDumping of /proc/PID/status)",
 		Against: "the main thread is in the script",
 		Do:      "repair the error in its log; make background threads daemons so that the process ends",
 		Source:  "threading._shutdown of CPython joins threads that are no daemons",

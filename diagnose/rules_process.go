@@ -109,6 +109,8 @@ func thaw(p *scene.Proc, n *node) (is, do string) {
 func (v *view) process(s *seat) (claim, bool) {
 	p := s.proc
 	switch {
+	case p.Dumping:
+		return s.dumps(), true
 	case frozen(p):
 		is, do := thaw(p, s.node)
 		return about("rank.frozen", verdict.Certain, s, is).do(do).
@@ -151,6 +153,18 @@ func (v *view) process(s *seat) (claim, bool) {
 		return c, true
 	}
 	return v.locked(s)
+}
+
+// dumps says that a rank has crashed, and does not end before its core is written: its connections are open till then.
+func (s *seat) dumps() claim {
+	p := s.proc
+	is := "has crashed, and the kernel writes its core"
+	if waits, _ := atStorage(p); waits && p.Moved.Switches == 0 {
+		is += ", and waits for the file system of that"
+	}
+	return about("rank.failed", verdict.Certain, s, is).do(fmt.Sprintf("cat /proc/sys/kernel/core_pattern; readlink "+
+		"/proc/%d/cwd   # on %s: where the core goes; look at that file system\nstart the job again, with ulimit -c 0 if no "+
+		"core is needed", p.PID, s.node.name)).see(procPath(p, "status"), "CoreDumping 1")
 }
 
 // failed recognises a rank whose script is over while a thread keeps the process.

@@ -222,7 +222,7 @@ func (out *Proc) fill(p *seen, before, after *moment) bool {
 	if is == nil {
 		return true
 	}
-	out.Tracer = int(field(is.status, "TracerPid"))
+	out.Tracer, out.Dumping = int(field(is.status, "TracerPid")), field(is.status, "CoreDumping") == 1
 	out.Wchan, out.Syscall, out.Threads, out.Files = is.wchan, is.syscall, grouped(is.threads, is.futexes), is.files
 	out.Waits = groupedWaits(is.waits)
 	if c := is.syscall; c != nil && c.disk != "" {

@@ -142,6 +142,8 @@ type Proc struct {
 	Background bool `json:"background,omitempty"`
 	// Tracer is the process that traces this one; 0: none.
 	Tracer int `json:"tracer,omitempty"`
+	// Dumping: it has crashed, and the kernel writes its core.
+	Dumping bool `json:"dumping,omitempty"`
 	// Frozen is true if the freezer of a control group holds it, whose file below /sys Freezer is, as
 	// fs/cgroup/job/cgroup.freeze. Else Freezer is of its own group, which may be frozen and not visible.
 	Frozen  bool     `json:"frozen,omitempty"`
