@@ -44,8 +44,10 @@ type rankEnd struct {
 	Status int       `json:"status"`
 	At     time.Time `json:"at"`
 	Unread bool      `json:"unread,omitempty"` // the command's output went to a pipe that no process read any more
-	Launch bool      `json:"launch,omitempty"` // launch itself was ended by a signal, and maybe all processes there
-	Prior  prior     `json:"prior,omitzero"`
+	// Full is the file that the command's output goes to, where its file system has no space left.
+	Full   string `json:"full,omitempty"`
+	Launch bool   `json:"launch,omitempty"` // launch itself was ended by a signal, and maybe all processes there
+	Prior  prior  `json:"prior,omitzero"`
 }
 
 // String says which rank ended, and how: "rank 3 on host1 (10.0.0.2) ended with 137 (killed) at 12:00:01".
@@ -64,6 +66,9 @@ func (e rankEnd) String() string {
 
 // more says that its node's lines are lost, and what was seen there before; "": nothing of that.
 func (e rankEnd) more() string {
+	if e.Full != "" {
+		return fmt.Sprintf(" (no space is left for its output, %s)", e.Full) + e.Prior.String()
+	}
 	if e.Unread {
 		return " (the program that read its output had ended)" + e.Prior.String()
 	}
@@ -75,6 +80,9 @@ func (e rankEnd) fix() string {
 	if e.Launch {
 		return "what ended the processes there? A session that ended (KillUserProcesses of systemd-logind: loginctl " +
 			"enable-linger), a scheduler, a deleted pod, a person"
+	}
+	if e.Full != "" {
+		return fmt.Sprintf("df -h %s   # on %s: a print fails there, and its last lines may be lost", e.Full, e.Node)
 	}
 	return cmp.Or(meaning(e.Status), e.Prior.fix(e.Node))
 }
@@ -137,6 +145,9 @@ func (f *firstEnd) hear(ctx context.Context, s *rendezvous.Session) {
 		n := rendezvous.Note{Name: f.end.Node}.Shortened()
 		n.Clean()
 		f.end.Node, f.at = n.Name, time.Now()
+		full := rendezvous.Note{Name: f.end.Full}.Shortened()
+		full.Clean()
+		f.end.Full = full.Name
 		f.end.Prior.clean()
 		close(f.heard)
 	}
@@ -149,16 +160,17 @@ func (e *ends) post(end rankEnd) {
 	if crash(status) {
 		to = append(to, &e.crashed)
 	}
-	unread := false
+	unread, full := false, ""
 	if status != 0 {
 		defer e.ask()
-		unread = e.p.unread()
+		unread, full = e.p.unread(), e.p.outputFull()
 	}
 	for _, f := range to {
 		f.once.Do(func() {
 			f.own.Store(int64(status))
 			f.when.Store(time.Now().UnixNano())
-			end.Node, end.ID, end.At, end.Unread = e.p.world.Self.Name(), e.p.world.Self.ID, time.Now(), unread
+			end.Node, end.ID, end.At = e.p.world.Self.Name(), e.p.world.Self.ID, time.Now()
+			end.Unread, end.Full = unread, full
 			value, _ := json.Marshal(end)
 			e.p.session.Say(f.round, value)
 		})

@@ -3,24 +3,43 @@ package companion
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
 // unread reports whether the output of this node's command goes to a pipe that no process reads any more: what it
 // prints then fails. A command that has ended has no files; this process has its stderr.
-func (p *companion) unread() bool {
+func (p *companion) unread() bool { return slices.ContainsFunc(p.outputs(), withoutReader) }
+
+// outputFull returns the file that the command's output goes to, if its file system has no space left; else "".
+func (p *companion) outputFull() string {
+	for _, file := range p.outputs() {
+		if path, full := withoutSpace(file); full {
+			return path
+		}
+	}
+	return ""
+}
+
+// outputs returns the files that the command's output goes to.
+func (p *companion) outputs() []string {
 	command := p.launch
 	if pid := p.command.Load(); pid != 0 {
 		command = int(pid)
 	}
-	for _, file := range []string{fmt.Sprintf("/proc/%d/fd/1", command), fmt.Sprintf("/proc/%d/fd/2", command),
-		"/proc/self/fd/2"} {
-		if withoutReader(file) {
-			return true
-		}
+	return []string{fmt.Sprintf("/proc/%d/fd/1", command), fmt.Sprintf("/proc/%d/fd/2", command), "/proc/self/fd/2"}
+}
+
+// withoutSpace reports whether a file is a regular one on a file system without space, and returns its path.
+func withoutSpace(file string) (path string, full bool) {
+	s, err := os.Stat(file)
+	var of unix.Statfs_t
+	if err != nil || !s.Mode().IsRegular() || unix.Statfs(file, &of) != nil {
+		return "", false
 	}
-	return false
+	path, _ = os.Readlink(file)
+	return path, of.Blocks > 0 && of.Bavail == 0
 }
 
 // withoutReader reports whether a file is a pipe that no process has open for reading (poll(2)).

@@ -76,3 +76,26 @@ func TestANodeWhoseOutputIsNotReadIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// The lines of a node whose output has no space left are lost, too.
+func TestANodeWhoseOutputHasNoSpaceIsNamed(t *testing.T) {
+	e := rankEnd{Rank: 1, Node: "host1", Status: 1, Full: "/var/log/out.log"}
+	if !strings.Contains(e.String(), "(no space is left for its output, /var/log/out.log)") ||
+		!strings.Contains(e.fix(), "df -h /var/log/out.log   # on host1") {
+		t.Errorf("%s\n%s", e, e.fix())
+	}
+	if e.Full = ""; strings.Contains(e.String(), "space") || e.fix() != "" {
+		t.Errorf("with space: %s\n%s", e, e.fix())
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "out.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if path, full := withoutSpace(fmt.Sprintf("/proc/self/fd/%d", f.Fd())); full {
+		t.Errorf("%s has space", path)
+	}
+	if path, full := withoutSpace("/dev/full"); full {
+		t.Errorf("%s is no regular file", path)
+	}
+}
