@@ -16,6 +16,7 @@ packages=(
 	"jax 0.10.2 100 jaxlib"
 	"lightning 2.2.5 5 click setuptools<81" # the last one with lightning run model
 	"lightning 2.6.6 5 click"
+	"nixl-cu12 1.5.1 66"
 	"nvidia-resiliency-ext 0.4.1 5"
 	"ray 2.60.0 80"
 	"tensorflow-cpu 2.21.0 350"

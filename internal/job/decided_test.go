@@ -129,12 +129,16 @@ func TestUsesAreReadFromCommandAndScript(t *testing.T) {
 			"layers\n")},
 		"data/text.py": {Data: []byte("# import jax\ns = 'import horovod'\nimportant = 1\nfrom . import " +
 			"nixl\nx.import_jax\n")},
+		"data/agent.py": {Data: []byte("from nixl_cu12._api import nixl_agent\n")},
+		"data/other.py": {Data: []byte("import nixl_custom, jax_cu\n")},
 	}
 	for _, tt := range []struct{ line, want string }{
 		{"python jax.py --lr 1", "jax tensorflow"},
 		{"torchrun --nnodes 1 /data/jax.py", "jax tensorflow"},
 		{"mpirun -np 2 python jax.py", "jax tensorflow"},
 		{"python text.py", ""},
+		{"python agent.py", "nixl"},
+		{"python other.py", ""},
 		{"nixlbench --backend UCX", "nixl"},
 		{"mpirun -np 2 /opt/bin/nixlbench", "nixl"},
 		{"python missing.py", ""},

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,12 +22,15 @@ func libraries() map[string]string {
 	}
 }
 
+// cuda is what a wheel adds to a module's name for a version of CUDA: nixl_cu12.
+var cuda = regexp.MustCompile(`_cu\d+$`)
+
 // uses finds the libraries that the command names or its program imports. It runs and imports nothing.
 func (r *resolver) uses() {
 	known := libraries()
 	found := map[string]bool{}
 	add := func(name string) {
-		if library := known[name]; library != "" {
+		if library := known[cuda.ReplaceAllString(name, "")]; library != "" {
 			found[library] = true
 		}
 	}
