@@ -116,6 +116,7 @@ func (s *Start) planUnknown(context.Context) error {
 func (s *Start) print(context.Context) error {
 	s.UI.Emit(true, "start", s.Record)
 	s.UI.Dry(s.Job, s.Local, s.Plan, s.Command)
+	s.sayLater()
 	err := s.unfit()
 	if e, ok := errors.AsType[*exit.Error](err); ok {
 		e.What = "a start would end here: " + e.What

@@ -175,9 +175,12 @@ func (s *Start) addChecked(c hostsChecked) {
 }
 
 // asksHosts reports whether the hosts of the line are asked.
-func (s *Start) asksHosts() bool {
+func (s *Start) asksHosts() bool { return !s.Opt.DryRun && s.wouldAsk() }
+
+// wouldAsk reports whether a start asks the hosts of the line.
+func (s *Start) wouldAsk() bool {
 	o := s.Opt
-	return s.Job.MPI != "" && len(s.Mpirun.Hosts) > 0 && len(s.Mpirun.Agent.Argv) > 0 && !o.DryRun && !o.Local &&
+	return s.Job.MPI != "" && len(s.Mpirun.Hosts) > 0 && len(s.Mpirun.Agent.Argv) > 0 && !o.Local &&
 		s.Machine == nil && !slices.Contains(o.Skip, hosts.Asked)
 }
 
@@ -238,10 +241,9 @@ func (s *Start) localHosts(ctx context.Context) []bool {
 	defer cancel()
 	all := s.Mpirun.Hosts
 	local := make([]bool, len(all))
-	short, _, _ := strings.Cut(s.Node.Hostname, ".")
 	remote.Each(len(all), askAtOnce, func(i int) {
 		name := all[i].Name
-		if local[i] = name == "localhost" || name == s.Node.Hostname || name == short; local[i] {
+		if local[i] = s.isOwnName(name); local[i] {
 			return
 		}
 		addr, err := netip.ParseAddr(name)
@@ -252,6 +254,12 @@ func (s *Start) localHosts(ctx context.Context) []bool {
 		local[i] = slices.ContainsFunc(addrs, func(a netip.Addr) bool { return a.IsLoopback() || s.Node.IsLocal(a) })
 	})
 	return local
+}
+
+// isOwnName reports whether a name is this host's, which no name server needs to say.
+func (s *Start) isOwnName(name string) bool {
+	short, _, _ := strings.Cut(s.Node.Hostname, ".")
+	return name == "localhost" || name == s.Node.Hostname || name == short
 }
 
 // ask asks all hosts at once, this one too.

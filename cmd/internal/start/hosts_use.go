@@ -91,6 +91,26 @@ func (s *Start) addAgreed(plan []setting.Var) []setting.Var {
 	return plan
 }
 
+// sayLater says in a dry run of mpirun what only the answers of its hosts decide.
+func (s *Start) sayLater() {
+	others := slices.ContainsFunc(s.Mpirun.Hosts, func(h mpirun.Host) bool { return !s.isOwnName(h.Name) })
+	if !s.Opt.DryRun || !s.wouldAsk() || !others {
+		return
+	}
+	var names []string
+	for _, v := range s.Plan {
+		if v.Scope == setting.Node && !v.Kept && forwarded(v.Name) {
+			names = append(names, v.Name)
+		}
+	}
+	likely := ""
+	if len(names) > 0 {
+		likely = "; by this host: " + strings.Join(names, " ")
+	}
+	s.UI.Note("a start asks the hosts first, and adds variables: those on which all agree, and on each host those that "+
+		"differ%s", likely)
+}
+
 // forwarded reports whether mpirun passes on a variable to the processes: what it reads itself is no matter of theirs.
 func forwarded(name string) bool {
 	return !slices.ContainsFunc([]string{"OMPI_", "PRTE_", "PMIX_", "HYDRA_", "I_MPI_HYDRA_"},
