@@ -3,6 +3,7 @@ package logs
 import (
 	"cmp"
 	"fmt"
+	"net"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,16 +13,16 @@ import (
 	"launch/internal/finding"
 )
 
-// sameStart is how far apart the agents of one start may print their settings.
-const sameStart = 30 * time.Minute
+// sameStart is how far apart the agents of one start may print their settings. A second attempt is as a rule later.
+const sameStart = 2 * time.Minute
 
 // configWords are in the lines with which an agent of torchrun prints its settings.
-var configWords = []string{wordConfigs, "min_nodes ", "max_nodes ", "run_id ", "rdzv_backend ", "rdzv_endpoint "}
+var configWords = []string{wordConfigs, "min_nodes ", "run_id ", "rdzv_backend ", "rdzv_endpoint "}
 
 // wordConfigs begins these lines.
 const wordConfigs = "elastic_operator with launch configs"
 
-var configForm = re(`(?:^|\s)(?P<name>min_nodes|max_nodes|run_id|rdzv_backend|rdzv_endpoint) *: ?(?P<v>\S*)\s*$`)
+var configForm = re(`(?:^|\s)(?P<name>min_nodes|run_id|rdzv_backend|rdzv_endpoint) *: ?(?P<v>\S*)\s*$`)
 
 // config is what one agent of torchrun prints of its settings.
 type config struct {
@@ -80,20 +81,17 @@ func (f *follower) settings(live []*event) (verdict.Verdict, bool) {
 		return v, true
 	}
 	var differ []string
-	for _, name := range []string{"run_id", "min_nodes", "max_nodes", "rdzv_backend", "rdzv_endpoint"} {
+	for _, name := range []string{"run_id", "min_nodes", "rdzv_backend", "rdzv_endpoint"} {
 		if slices.ContainsFunc(all, func(c *config) bool { return c.differs(all[0], name) }) {
 			differ = append(differ, name)
 		}
-	}
-	if len(differ) == 2 && differ[0] == "min_nodes" && differ[1] == "max_nodes" {
-		differ = differ[:1]
 	}
 	if len(differ) != 1 {
 		return verdict.Verdict{}, false
 	}
 	name := differ[0]
 	v.Nodes, v.Seen = nodesOf(all), seenOf(all, name)
-	v.Says = fmt.Sprintf("the nodes do not meet, since torchrun has another %s on each: %s", name, listed(all, name))
+	v.Says = fmt.Sprintf("the nodes do not meet, since torchrun has not the same %s on all: %s", name, listed(all, name))
 	v.Do = "start torchrun on all nodes with the same " + option(name)
 	return v, true
 }
@@ -111,22 +109,22 @@ func option(name string) string {
 	return "--nnodes"
 }
 
-// far says whether two agents began at other times, or are of one node.
+// far says whether two agents began at other times, or at times that no line gives, or are of one node.
 func (c *config) far(o *config) bool {
 	if c == o {
 		return false
 	}
-	return c.node != "" && c.node == o.node || !c.time.IsZero() && !o.time.IsZero() && c.time.Sub(o.time).Abs() > sameStart
+	return c.node != "" && c.node == o.node || c.time.IsZero() || o.time.IsZero() || c.time.Sub(o.time).Abs() > sameStart
 }
 
 // itself says whether an agent meets the others at its own host.
 func (c *config) itself() bool {
 	endpoint, ok := c.vals["rdzv_endpoint"]
-	host := endpoint[:max(0, strings.LastIndexByte(endpoint, ':'))]
+	host, _ := hostPort(endpoint)
 	if endpoint == "" {
 		return ok && c.vals["rdzv_backend"] == "c10d"
 	}
-	return host == "localhost" || strings.HasPrefix(host, "127.") || strings.Trim(host, "[]") == "::1"
+	return host == "localhost" || strings.HasPrefix(host, "127.") || host == "::1"
 }
 
 // differs says whether a setting of two agents is not the same. An endpoint at the own host may be that of the others.
@@ -139,9 +137,17 @@ func (c *config) differs(o *config, name string) bool {
 	if name != "rdzv_endpoint" {
 		return true
 	}
-	hostA, portA, _ := strings.Cut(a, ":")
-	hostB, portB, _ := strings.Cut(b, ":")
+	hostA, portA := hostPort(a)
+	hostB, portB := hostPort(b)
 	return portA != portB || !c.itself() && !o.itself() && differ(hostA, hostB)
+}
+
+// hostPort splits an endpoint; the port of c10d is 29400 where none is given.
+func hostPort(endpoint string) (host, port string) {
+	if host, port, err := net.SplitHostPort(endpoint); err == nil {
+		return host, port
+	}
+	return strings.Trim(endpoint, "[]"), "29400"
 }
 
 // nodesOf returns the nodes of some agents, as far as lines name them.
@@ -150,14 +156,17 @@ func nodesOf(all []*config) []string {
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
 }
 
-// listed returns a setting of some agents: "77 on red-1, 78 on red-2".
+// listed returns the values of a setting, each with one of its agents: "77 on red-1, 78 on red-2".
 func listed(all []*config, name string) string {
-	return strings.Join(finding.Map(all[:min(len(all), maxSeen)], func(c *config) string {
-		if c.node == "" {
-			return c.vals[name] + " in " + filepath.Base(c.log)
+	var out, vals []string
+	for _, c := range all {
+		if slices.Contains(vals, c.vals[name]) || len(out) == maxSeen {
+			continue
 		}
-		return c.vals[name] + " on " + c.node
-	}), ", ")
+		vals = append(vals, c.vals[name])
+		out = append(out, c.vals[name]+cmp.Or(strings.TrimSuffix(" on "+c.node, " on "), " in "+filepath.Base(c.log)))
+	}
+	return strings.Join(out, ", ")
 }
 
 // seenOf returns the lines with a setting of some agents.
