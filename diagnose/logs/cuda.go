@@ -140,7 +140,7 @@ var cudaCauses = []cause{
 			"no GPUs found", "failed: Driver Not Loaded",
 			"hipErrorInvalidDevice", "hipErrorNoDevice", "no ROCm-capable device is detected",
 		},
-		form: re(`(?:NVIDIA driver|GPUs|CUDA-capable|hipError|ROCm)`),
+		form: re(`(?:NVIDIA driver|Driver Not Loaded|GPUs|CUDA-capable|hipError|ROCm)`),
 		says: "{who} has no visible GPU: no driver, no device in the container, or CUDA_VISIBLE_DEVICES hides it",
 		do:   "run nvidia-smi in the job's container on that node, and look at CUDA_VISIBLE_DEVICES",
 		need: []string{"nvidia-smi -L in the container", "CUDA_VISIBLE_DEVICES"},

@@ -7,7 +7,8 @@ const downloadDo = "fetch it before the job to a folder that all nodes have, and
 // downloadCauses are models and data that a job asks the internet for.
 var downloadCauses = []cause{
 	{
-		id: "log.clock", grade: family, words: []string{"certificate is not yet valid"},
+		id: "log.clock", grade: family, soft: true, words: []string{"certificate is not yet valid"},
+		not:  []string{"WARN", "etrying"},
 		says: "the certificate of a server is not yet valid for {who}: the clock of {where} is behind",
 		do:   "compare date with that of another host, and let chrony or NTP set it (chronyc tracking, timedatectl)",
 		need: []string{"date on that node and on another host"},

@@ -23,6 +23,8 @@ var hostFacts = []cause{
 		form: re(ncclHost + `Using network Socket`)},
 	{id: "nccl.on-rdma", grade: fact, words: []string{"Using network IB", "Using network AWS", "Using network Libfabric"},
 		form: re(ncclHost + `Using network (?:IB|AWS|Libfabric)`)},
+	{id: "nccl.group", grade: fact, words: []string{" commId 0x"},
+		form: re(`(?P<v>[A-Za-z0-9][\w.-]*:\d+:\d+ \[-?\d+\] NCCL INFO .* commId 0x[0-9a-f]+)`)},
 	{id: "nccl.between", grade: fact, words: []string{"via NET/Socket"}, form: re(ncclHost + `.*via NET/Socket`)},
 }
 
@@ -65,6 +67,9 @@ func (f *follower) networks() (verdict.Verdict, bool) {
 			return verdict.Verdict{}, false
 		}
 	}
+	if f.apart(socket, rdma) {
+		return verdict.Verdict{}, false
+	}
 	slow, fast := slices.Sorted(maps.Keys(socket)), slices.Sorted(maps.Keys(rdma))
 	return verdict.Verdict{
 		Cause: "log.net-mismatch", Sure: verdict.Likely, Nodes: slow,
@@ -73,6 +78,26 @@ func (f *follower) networks() (verdict.Verdict, bool) {
 		Do: "look why NCCL finds no RDMA device on " + strings.Join(slow, ", ") + " (ibv_devinfo in the job's container, " +
 			"the lines NET/IB and NET/Plugin); NCCL_NET=Socket, or NCCL_IB_DISABLE=1, on all nodes avoids it, slowly",
 	}, true
+}
+
+// apart says whether two sets of hosts have groups of NCCL and none in common: they may be of different jobs.
+func (f *follower) apart(some, others map[string]bool) bool {
+	groups := func(hosts map[string]bool) map[string]bool {
+		out := map[string]bool{}
+		for line := range f.facts["nccl.group"] {
+			if host, _, _ := strings.Cut(line, ":"); hosts[host] {
+				out[line[strings.LastIndexByte(line, ' '):]] = true
+			}
+		}
+		return out
+	}
+	a, b := groups(some), groups(others)
+	for id := range a {
+		if b[id] {
+			return false
+		}
+	}
+	return len(a) > 0 && len(b) > 0
 }
 
 // firstWork is in the lines of torch's watchdog about one of the first collectives of a group.
