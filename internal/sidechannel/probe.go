@@ -233,6 +233,9 @@ func dial(ctx context.Context, to netip.AddrPort, from netip.Addr, via string) (
 		}
 		return nil, &failure{cause: cause, here: refusedHere(to, err), err: err}
 	}
+	if len(outside(os.DirFS("/proc"))) > 0 {
+		_ = c.(*net.TCPConn).SetLinger(0) // its port is needed, and would be in TIME_WAIT for a minute
+	}
 	return c.(*net.TCPConn), nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,7 @@ func (a *acceptor) listen(at netip.AddrPort, keys *tls.Config, id string) (err e
 		return fmt.Errorf("the ID has %d bytes, the limit is %d", len(id), maxID)
 	}
 	a.keys, a.id = keys, id
-	if a.l, err = net.Listen("tcp", at.String()); err == nil {
+	if a.l, err = listenAt(at, os.DirFS("/proc")); err == nil {
 		a.ctx, a.stop = context.WithCancel(context.Background())
 	}
 	return err
