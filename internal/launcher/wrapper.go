@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"launch/internal/exit"
 )
 
@@ -42,7 +44,7 @@ func (l Line) torchrunIn() int {
 	for i := l.Program + 1; i < len(l.Argv); i++ {
 		w := l.Argv[i]
 		inShell := strings.ContainsAny(w, " \t\n") && strings.Contains(w, "torchrun")
-		if torchrunName.MatchString(path.Base(w)) || inShell {
+		if torchrunName.MatchString(path.Base(w)) && !strings.HasPrefix(w, "-") || inShell {
 			return i
 		}
 	}
@@ -73,6 +75,9 @@ func (l *Line) wrapped() bool {
 	if Placed(strings.Join(l.Argv[at:], " ")) {
 		return true
 	}
+	if !l.waits(at) {
+		return false
+	}
 	l.Kind, l.Inside = Torchrun, true
 	var seals []string
 	for _, b := range before {
@@ -81,13 +86,58 @@ func (l *Line) wrapped() bool {
 		}
 	}
 	given := slices.ContainsFunc(before, func(b string) bool {
-		return strings.Contains(b, "PET_NNODES") ||
-			strings.HasPrefix(b, "--env-file")
+		return strings.Contains(b, "PET_") || strings.HasPrefix(b, "--env-file") || b == "--env-host"
 	})
 	if (w.sealed || seals != nil) && !given {
 		l.Sealed = name
 	}
 	return true
+}
+
+// waits reports whether the torchrun of a word, or of a shell's text, has no place of its own and takes one from
+// variables. A line with another Python, which may read those of a plain program, is left as it is.
+func (l Line) waits(at int) (ok bool) {
+	calls := [][]string{l.Argv[at:]}
+	if strings.ContainsAny(l.Argv[at], " \t\n") {
+		calls = shellCalls(l.Argv[at])
+	} else if strings.HasPrefix(l.Argv[at-1], "-") ||
+		slices.ContainsFunc(l.Argv[:at], func(w string) bool { return pythonName.MatchString(path.Base(w)) }) {
+		return false // it is the value of an option, or an argument of a script
+	}
+	for _, argv := range calls {
+		t, err := Parse(argv, "")
+		switch {
+		case t.Kind != Torchrun && !pythonName.MatchString(path.Base(argv[t.Program])):
+			continue
+		case err != nil || t.Kind != Torchrun || t.Standalone.Set || t.NNodes.Set || t.Rest >= len(argv),
+			strings.ContainsAny(argv[t.Rest][:1], "$\"`"): // it may have options
+			return false
+		}
+		ok = true
+	}
+	return ok
+}
+
+// shellCalls returns the commands of a shell's text, with their words as they are written; nil: it is no such text.
+func shellCalls(text string) (calls [][]string) {
+	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	if err != nil {
+		return nil
+	}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
+			var argv []string
+			for _, w := range c.Args {
+				argv = append(argv, text[w.Pos().Offset():w.End().Offset()])
+			}
+			if argv[0] == "exec" && len(argv) > 1 {
+				argv = argv[1:]
+			}
+			calls = append(calls, argv)
+		}
+		return true
+	})
+	return calls
 }
 
 // checkSealed returns the error of a torchrun that does not get its place in the job.
@@ -100,6 +150,9 @@ func (l Line) checkSealed() error {
 func (l Line) insteadSealed() []string {
 	at := l.torchrunIn()
 	out := slices.Clone(l.Argv[:l.Program+2])
+	if i := slices.Index(l.Argv[:l.Program], "sudo"); i >= 0 && l.Env.Clear { // docker takes the values of -e from there
+		out = slices.Insert(out, i+1, "-E")
+	}
 	words := l.Argv[l.Program+2 : at]
 	if !slices.Contains(strings.Fields("docker podman nerdctl"), l.Sealed) {
 		seals := strings.Fields(wrappers()[1].seals)
@@ -129,8 +182,8 @@ func (l Line) TakesPlace() bool {
 	return l.Kind == Program && at >= 0 && Placed(strings.Join(l.Argv[at:], " "))
 }
 
-// several matches an option of srun for several nodes or tasks, with its value.
-var several = regexp.MustCompile(`^(?:-N|-n|--nodes|--ntasks)[= ]?(?:[2-9]|[1-9][0-9])`)
+// several matches an option of srun for several nodes, with its value.
+var several = regexp.MustCompile(`^(?:-N|--nodes)[= ]?(?:[2-9]|[1-9][0-9])`)
 
 // checkSrun returns the error of a line by which each node would start the whole step: launch goes after srun.
 func (l Line) checkSrun() error {

@@ -26,7 +26,24 @@ func TestATorchrunInAWrapperTakesItsPlaceFromVariables(t *testing.T) {
 	const inside, plain, sealed = "torchrun inside", "program", "torchrun inside, sealed"
 	for line, want := range map[string]string{
 		"bash -c 'cd /x && torchrun t.py'":                                inside,
-		"bash -lc 'torchrun --nnodes=1 t.py'":                             inside,
+		"bash -lc 'exec torchrun --nproc-per-node $N t.py'":               inside,
+		"bash -c 'torchrun --nnodes=1 t.py'":                              plain,
+		"bash -c 'torchrun --standalone eval.py'":                         plain,
+		"bash -c 'torchrun $ARGS t.py'":                                   plain,
+		"bash -c 'cd torchrun-examples && python train.py'":               plain,
+		"bash -c 'echo no torchrun; python train.py'":                     plain,
+		"bash -c 'torchrun --version; python train.py'":                   plain,
+		"docker run -e ARGS img bash -c 'torchrun $ARGS t.py'":            plain,
+		"docker run img torchrun --standalone eval.py":                    plain,
+		"docker run img python train.py --launcher torchrun":              plain,
+		"docker run img python -m train torchrun":                         plain,
+		"docker run --name torchrun img python train.py":                  plain,
+		"docker run -v /a/torchrun:/torchrun img python train.py":         plain,
+		"docker run --workdir=/opt/torchrun img python train.py":          plain,
+		"singularity exec img python train.py --launcher torchrun":        plain,
+		"podman run --env-host img torchrun t.py":                         inside,
+		"podman run -e PET_* img torchrun t.py":                           inside,
+		"docker run --rm img bash -c 'torchrun t.py'":                     sealed,
 		"script -q -c 'torchrun t.py' log.txt":                            inside,
 		"script -qec 'torchrun t.py' log.txt":                             inside,
 		"singularity exec --nv img torchrun t.py":                         inside,
@@ -65,6 +82,7 @@ func TestASealedWrapperHasALineThatLetsTheVariablesThrough(t *testing.T) {
 		"docker run --rm img torchrun t.py":                "docker run --network host " + given + "--rm img torchrun t.py",
 		"podman run --network=host img torchrun t.py":      "podman run " + given + "--network=host img torchrun t.py",
 		"apptainer exec --nv --cleanenv img torchrun t.py": "apptainer exec --nv img torchrun t.py",
+		"sudo docker run --net=host img torchrun t.py":     "sudo -E docker run " + given + "--net=host img torchrun t.py",
 		"singularity run -e --nv img torchrun t.py":        "singularity run --nv img torchrun t.py",
 	} {
 		argv, once, _ := parse(t, line).Instead(2)
@@ -97,7 +115,8 @@ func TestLaunchGoesAfterAnSrunOfSeveralNodes(t *testing.T) {
 	for line, want := range map[string]string{
 		"srun -N 2 --ntasks-per-node=1 torchrun t.py": "srun -N 2 --ntasks-per-node=1 launch torchrun t.py   # once",
 		"srun --nodes=4 python t.py":                  "srun --nodes=4 launch python t.py   # once",
-		"srun -n8 python -m x":                        "srun -n8 launch python -m x   # once",
+		"srun -N 1 -n 8 python t.py":                  "", // its tasks are on one node
+		"srun -w n1 -n8 python -m x":                  "",
 		"srun -N 1 -n 1 torchrun t.py":                "",
 		"srun -N1 torchrun t.py -N 2":                 "",
 		"srun -N 2 ./prog":                            "", // where its command begins is not known
