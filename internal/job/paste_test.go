@@ -82,6 +82,11 @@ func TestMpirunNeedsNoNodesAndNoStore(t *testing.T) {
 		"launch mpirun -np 4 ./x   # once, on the head node" {
 		t.Errorf("fix %q", bad.Fix)
 	}
+	for _, env := range [][]string{{"SLURM_JOB_ID=1", "SLURM_NNODES=2"}, {"K_MPI_JOB_ROLE=launcher"}} { // they run it once
+		in := both
+		in.Env = env
+		resolve(t, in)
+	}
 	// A variable is of the pod or of the shell, and one node is what mpirun's line has.
 	resolve(t, input("mpirun -np 4 ./x").with(func(f *Flags) {
 		f.NNodes, f.Store = flagged("LAUNCH_NNODES", "2"), flagged("LAUNCH_STORE", "X")

@@ -137,7 +137,9 @@ func (r *resolver) everywhere() error {
 	nodes, store := claim(r.in.Flags.NNodes), claim(r.in.Flags.Store)
 	_, high, err := launcher.ParseNNodes(nodes.V)
 	typed := strings.HasPrefix(nodes.From.Name, "--") && strings.HasPrefix(store.From.Name, "--")
-	if !nodes.Set || !store.Set || !typed || err != nil || high < 2 {
+	batch := r.own["SLURM_JOB_ID"] != "" && r.own["SLURM_STEP_ID"] == ""
+	once := batch || r.own["K_MPI_JOB_ROLE"] == "launcher" // a batch script, or the pod of mpi-operator
+	if !nodes.Set || !store.Set || !typed || err != nil || high < 2 || once {
 		return nil
 	}
 	return contradiction(launcher.Quote(append([]string{"launch"}, r.in.Argv...))+"   # once, on the head node",
