@@ -17,6 +17,7 @@ func TestARankThatKnowsOfThisNodeAloneIsFound(t *testing.T) {
 	// evaluates is a rank of a world of two nodes that starts another torchrun.
 	const evaluates = elastic + "2 sh -c '" + elastic + "1 sleep 60 & wait' & wait"
 	for _, tt := range []struct{ name, line, ranks, fix string }{
+		{"launch is in a rank", "t.py", alone, ""},
 		{"torchrun of a make file", "--nproc-per-node 2 t.py", alone, "with --as torchrun"},
 		{"its own options", "--standalone --rdzv-backend=c10d t.py", alone, "in place of --standalone --rdzv-backend=c10d"},
 		{"a range may wait for others", "--nnodes 1:2 t.py", alone, ""},
@@ -31,6 +32,9 @@ func TestARankThatKnowsOfThisNodeAloneIsFound(t *testing.T) {
 			}
 			script := exec.Command("sh", "-c", name+" "+tt.line+"; true")
 			script.Env = append(os.Environ(), "NNODES=2")
+			if tt.name == "launch is in a rank" {
+				script.Env = append(script.Env, "GROUP_WORLD_SIZE=1", "TORCHELASTIC_RESTART_COUNT=0")
+			}
 			script.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if err := script.Start(); err != nil {
 				t.Fatal(err)
