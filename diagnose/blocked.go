@@ -90,9 +90,6 @@ func (v *view) seeing(c claim, s *seat) claim {
 			loop += " in " + in
 		}
 		c.what = strings.Replace(c.what, "does not move", loop+", as a loop that tries or asks something again", 1)
-		if c.Sure == verdict.Certain { // what it asks may have an answer, each time
-			c.Sure = verdict.Likely
-		}
 		if m != nil {
 			c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
 		}

@@ -217,7 +217,7 @@ func TestARankThatTriesAgain(t *testing.T) {
 			verdict.Certain},
 		{"it computes", func(_ []scene.Scene, _, p *scene.Proc) { p.Moved.CPU = time.Second }, "rank.working",
 			verdict.Certain},
-		{"all paths are sound", func(_ []scene.Scene, _, p *scene.Proc) { p.Broken = nil }, "rank.left", verdict.Likely},
+		{"all paths are sound", func(_ []scene.Scene, _, p *scene.Proc) { p.Broken = nil }, "rank.left", verdict.Certain},
 	})
 	all := readGolden(t, "testdata/scenes/stale-later.json.gz")
 	for i := range all {
