@@ -184,16 +184,14 @@ func crash(status int) bool {
 }
 
 // before returns what happened on other nodes before the failure of this node's command: the first failure, and the
-// first end with 0 if that was before each failure, also one of this node which another node's failure followed.
-// Nothing is returned where all were ended alike, as by a scheduler: a rank of this node then ended by the same signal,
-// while torchrun ends with 1.
+// first end with 0 if that was before each failure. Nothing is returned where all were ended alike, as by a scheduler:
+// a rank of this node then ended by the same signal, while torchrun ends with 1.
 func (e *ends) before() (failed, left *rankEnd) {
 	own, status, asked := e.p.world.Self.ID, int(e.failed.own.Load()), e.asked()
 	if e.failed.recent() && e.failed.end.ID != own && !(asked && e.failed.end.Status == status) {
 		failed = &e.failed.end
 	}
-	if e.left.recent() && (e.left.end.ID != own || failed != nil) && !asked &&
-		!(e.failed.known() && e.failed.at.Before(e.left.at)) {
+	if e.left.recent() && e.left.end.ID != own && !asked && !(e.failed.known() && e.failed.at.Before(e.left.at)) {
 		left = &e.left.end
 	}
 	return failed, left
@@ -306,16 +304,6 @@ func (e *ends) together() *rankEnd {
 	return nil
 }
 
-// soonAfter is the longest time from a rank's end with 0 until one fails for that whose connections to it are closed.
-const soonAfter = 30 * time.Second
-
-// follows reports whether the first failure may follow from an end with 0 before: it was soon after that, and nothing
-// else explains it.
-func (e *ends) follows(failed *rankEnd) bool {
-	return failed != nil && failed.Status > 0 && failed.Status < 128 && !failed.Unread && failed.fix() == "" &&
-		e.failed.at.Sub(e.left.at) < soonAfter
-}
-
 // blame prints which rank of another node ended before something of this node failed, unless a finding about another
 // node is printed already.
 func (e *ends) blame(what string) {
@@ -336,11 +324,6 @@ func (e *ends) blame(what string) {
 			ended(int(e.failed.own.Load())), time.Unix(0, e.failed.when.Load()).Format("15:04:05")).
 			Named("node.failed").Do("%s", strings.TrimSpace(fmt.Sprintf("first look at what %s printed, whose rank crashed; "+
 			"then at %s\n%s", first, then, meaning(crashed)))), "")
-	case left != nil && e.follows(failed):
-		e.p.say(finding.Warnf("%s, before all that failed: a rank that exchanges data with it fails", left).
-			See("after that", "%s", failed).Named("node.ended").
-			Do("do all ranks have the same number of steps? Did a handler of a signal, or sys.exit, end that rank?\n"+
-				"then look at what %s printed", failed.Node), "")
 	case failed != nil:
 		first := "first look at what " + failed.Node + " printed\n" + failed.fix()
 		if failed.Unread {
