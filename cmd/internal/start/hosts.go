@@ -298,7 +298,11 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 			by = remote.Agent{}
 		}
 		a.sessions[i], a.answers[i] = askHost(ctx, p, by, all[i].Target(), s.Mpirun.Script(question))
-		a.answers[i].Host, a.answers[i].Local = all[i], local[i]
+		h := &a.answers[i]
+		h.Host, h.Local = all[i], local[i]
+		if _, awaited := h.MayCome(); !h.Whole && h.Facts.Host == "" && !(awaited && s.Job.Pod != nil) {
+			p.lose.Do(func() { close(p.lost) })
+		}
 	}
 	remote.Each(len(all)+1, askAtOnce, func(i int) {
 		if i < len(all) {
@@ -329,6 +333,7 @@ func askHost(ctx context.Context, p *pace, by remote.Agent, target, script strin
 	defer p.guard(target, alive, cut)() // the shell remains
 	session, err := remote.Open(ctx, by, target)
 	if err == nil {
+		answers.Store(nil) // its login is over
 		a.Before, a.Sent = session.Before, time.Now()
 		var printed []string
 		printed, err = session.Do(script)

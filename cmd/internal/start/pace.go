@@ -40,6 +40,8 @@ type pace struct {
 	connect time.Duration // for ssh; 0: as always
 
 	slow func(host string) // says that a login takes long; nil: it gets no more time
+	lost chan struct{}     // closed once a host cannot take part: then no login gets more time
+	lose sync.Once         // closes lost
 
 	slowest atomic.Int64 // nanoseconds
 	waited  atomic.Int64 // nanoseconds that a process of this machine waited for a processor so far
@@ -47,7 +49,7 @@ type pace struct {
 
 // newPace begins to measure how busy this machine is, until stop is called.
 func newPace(files fs.FS) *pace {
-	p := &pace{began: time.Now()}
+	p := &pace{began: time.Now(), lost: make(chan struct{})}
 	if !allProcessors(files, runtime.NumCPU()) {
 		files = nil
 	}
@@ -131,14 +133,14 @@ func (p *pace) limit() time.Duration {
 	return min(busyPatience, base+p.busy())
 }
 
-// guard ends a question that takes too long, unless stop is called first. alive: the host's sshd answers.
+// guard ends a question that takes too long, unless stop is called first. alive: the host's sshd answers, and its login
+// goes on.
 func (p *pace) guard(host string, alive func() bool, cut func()) (stop func()) {
 	done := make(chan struct{})
 	go func() {
-		most := time.Duration(0)
-		for {
+		for most, lost := time.Duration(0), p.lost; ; {
 			left := max(p.limit(), most) - time.Since(p.began)
-			if left <= 0 && most == 0 && p.slow != nil && alive() {
+			if left <= 0 && most == 0 && p.slow != nil && !p.over() && alive() {
 				most = loginPatience
 				if left = most - time.Since(p.began); left > 0 {
 					p.slow(host)
@@ -151,11 +153,23 @@ func (p *pace) guard(host string, alive func() bool, cut func()) (stop func()) {
 			select {
 			case <-done:
 				return
+			case <-lost:
+				most, lost = 0, nil
 			case <-time.After(left):
 			}
 		}
 	}()
 	return func() { close(done) }
+}
+
+// over reports whether a host cannot take part.
+func (p *pace) over() bool {
+	select {
+	case <-p.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 // answered notes that a host has answered.

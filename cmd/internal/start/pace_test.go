@@ -184,3 +184,29 @@ func TestASlowLoginGetsMoreTime(t *testing.T) {
 		stop()
 	}
 }
+
+// A slow login does not delay the verdict on a host that cannot take part, whichever of both is seen first.
+func TestALostHostEndsTheWaitForASlowLogin(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		said := make(chan string, 1)
+		p := &pace{began: time.Now().Add(-askBudget), slow: func(host string) { said <- host }, lost: make(chan struct{})}
+		cut := make(chan bool, 1)
+		if before {
+			close(p.lost)
+		}
+		stop := p.guard("h1", func() bool { return true }, func() { cut <- true })
+		if !before {
+			<-said
+			close(p.lost)
+		}
+		select {
+		case <-cut:
+		case <-time.After(5 * time.Second):
+			t.Errorf("lost before: %t: it waits", before)
+		}
+		if len(said) > 0 {
+			t.Errorf("lost before: %t: it says that it waits", before)
+		}
+		stop()
+	}
+}
