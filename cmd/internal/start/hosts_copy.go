@@ -55,31 +55,38 @@ func absolute(name string) string {
 // inMemory copies what a file has into memory, and returns a path at which this process and the command that it becomes
 // read it as often as they like.
 func inMemory(ctx context.Context, name string) (file string, err error) {
-	var text []byte
-	read := make(chan struct{})
+	type content struct {
+		text []byte
+		err  error
+	}
+	read := make(chan content, 1)
 	go func() { // nothing may ever be written there
-		defer close(read)
-		var f *os.File
-		if f, err = os.Open(name); err == nil {
-			defer f.Close()
-			text, err = io.ReadAll(io.LimitReader(f, maxHosts))
+		f, err := os.Open(name)
+		if err != nil {
+			read <- content{err: err}
+			return
 		}
+		defer f.Close()
+		text, err := io.ReadAll(io.LimitReader(f, maxHosts))
+		read <- content{text, err}
 	}()
+	var got content
 	select {
-	case <-read:
+	case got = <-read:
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if err != nil {
-		return "", err
+	if got.err != nil {
+		return "", got.err
 	}
 	fd, err := unix.MemfdCreate("hosts", 0) // the command inherits it
 	if err != nil {
 		return "", err
 	}
-	for len(text) > 0 {
+	for text := got.text; len(text) > 0; {
 		n, err := unix.Write(fd, text)
 		if err != nil {
+			unix.Close(fd)
 			return "", err
 		}
 		text = text[n:]

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,5 +41,25 @@ func TestAPipeOfHostsIsReadByBoth(t *testing.T) {
 		if err != nil || string(got) != text || finding.Some(s.Job.Hosts) != "h1, h2" {
 			t.Errorf("%q: %q %v, %q", s.argv, got, err, s.Job.Hosts)
 		}
+	}
+}
+
+// Nothing may ever be written to a pipe: the wait ends with Ctrl-C, and a writer that begins just then does no harm.
+func TestTheWaitForAPipeOfHostsEnds(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		ctx, cut := context.WithCancel(t.Context())
+		cut()
+		if file, err := inMemory(ctx, pipe); err == nil {
+			t.Errorf("%s", file)
+		}
+		f, err := os.OpenFile(pipe, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
 	}
 }
