@@ -174,43 +174,58 @@ const launchEnded = "its launch ended"
 
 // wait waits for the end of launch, or of the command that it became, and returns why this node leaves.
 func (p *companion) wait(ended <-chan error, term <-chan os.Signal) (why string) {
-	handedOff := p.handedOff
-	for {
+	select {
+	case <-ended:
+		return p.over()
+	case <-term:
 		select {
-		case <-ended:
-			if handedOff != nil {
-				return launchEnded
-			}
-			if !p.statusKnown {
-				p.status, p.statusKnown = handoff.Status(fdLaunch, statusBudget)
-			}
-			if p.statusKnown {
-				p.session.Finished(p.status)
-			}
-			p.watcher.memory() // it may be why
-			if p.statusKnown && p.status != 0 && time.Now().UnixNano()-p.explained.Load() > int64(lastRankAfter) {
-				p.explain("this node's command", func() { p.ends.over(p.status) })
-			}
-			if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
-				return launchEnded // it was the parent of the command
-			}
-			return "its command has ended"
-		case <-term:
-			if handedOff != nil {
-				p.fail(ErrTerminated)
-			} else if p.ends != nil {
-				p.ends.terminated()
-			}
-			return "its companion process was ended by SIGTERM"
-		case why := <-p.leave:
-			return why
-		case err := <-p.broken:
-			p.fail(err)
-			return "its store failed: " + err.Error()
-		case <-handedOff:
-			handedOff = nil
+		case <-ended: // before: what remains of a job that has ended well may get SIGTERM
+			return p.over()
+		default:
 		}
+		if !p.isCommand() {
+			p.fail(ErrTerminated)
+		} else if p.ends != nil {
+			p.ends.terminated()
+		}
+		return "its companion process was ended by SIGTERM"
+	case why := <-p.leave:
+		return why
+	case err := <-p.broken:
+		p.fail(err)
+		return "its store failed: " + err.Error()
 	}
+}
+
+// isCommand reports whether launch has become the command, or is about to.
+func (p *companion) isCommand() bool {
+	select {
+	case <-p.handedOff:
+		return true
+	default:
+		return false
+	}
+}
+
+// over reports the end of launch, or of the command that it became, and returns why this node leaves.
+func (p *companion) over() (why string) {
+	if !p.isCommand() {
+		return launchEnded
+	}
+	if !p.statusKnown {
+		p.status, p.statusKnown = handoff.Status(fdLaunch, statusBudget)
+	}
+	if p.statusKnown {
+		p.session.Finished(p.status)
+	}
+	p.watcher.memory() // it may be why
+	if p.statusKnown && p.status != 0 && time.Now().UnixNano()-p.explained.Load() > int64(lastRankAfter) {
+		p.explain("this node's command", func() { p.ends.over(p.status) })
+	}
+	if p.command.Load() != 0 && p.status == 128+int(unix.SIGKILL) {
+		return launchEnded // it was the parent of the command
+	}
+	return "its command has ended"
 }
 
 // explain prints what is known of a failure here, once order has put it among those of the other nodes.

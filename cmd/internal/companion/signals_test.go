@@ -1,7 +1,9 @@
 package companion
 
 import (
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -17,5 +19,28 @@ func TestASignalSaysWhatTheProcessRanInto(t *testing.T) {
 		if got := meaningOf(text); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: %q", text, got)
 		}
+	}
+}
+
+// What remains of a job that has ended well may get SIGTERM: that ends no node before its command has ended.
+func TestSIGTERMAfterTheEndOfTheCommandEndsNoNode(t *testing.T) {
+	w, printed := watcherOf()
+	p := w.p
+	p.ctx, p.watcher = t.Context(), w
+	p.handedOff = make(chan none)
+	close(p.handedOff)
+	const tries = 8
+	for range tries {
+		ended, term := make(chan error, 1), make(chan os.Signal, 1)
+		ended <- nil
+		term <- syscall.SIGTERM
+		if why := p.wait(ended, term); !strings.HasSuffix(why, " ended") || len(*printed) > 0 {
+			t.Fatalf("%s %v", why, *printed)
+		}
+	}
+	term := make(chan os.Signal, 1)
+	term <- syscall.SIGTERM
+	if why := p.wait(nil, term); !strings.HasSuffix(why, "by SIGTERM") {
+		t.Error(why)
 	}
 }
