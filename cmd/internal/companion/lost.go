@@ -90,15 +90,20 @@ func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
 // fellOver says that a node was lost after its first rank had ended. Its kernel ends the connections of a process that
 // has ended: where one is still open here, a process there remains, or its packets are dropped on the way.
 func (p *companion) fellOver(end rankEnd, n rendezvous.Partner, at string) finding.Finding {
-	if end.Launch {
+	open := scene.Open(p.doctor.family)
+	goesOn := slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
+		return slices.Contains(open, a)
+	})
+	switch {
+	case end.Launch && goesOn:
+		return finding.Warnf("%s (seen at %s); connections of this node's ranks to it are still open: processes there "+
+			"remain", end, at).Named("node.failed").Do("ps -ef   # on the other node: what remains there?\n%s", end.fix())
+	case end.Launch:
 		return finding.Warnf("%s (seen at %s)"+rankWaits, end, at).Named("node.failed").Do("%s", end.fix())
 	}
 	f := finding.Warnf("%s, and launch there has ended, too (seen at %s)"+rankWaits, end, at).Named("node.failed").
 		Do("%s", meaning(end.Status))
-	open := scene.Open(p.doctor.family)
-	if !slices.ContainsFunc(append([]netip.Addr{n.Addr}, n.Addrs...), func(a netip.Addr) bool {
-		return slices.Contains(open, a)
-	}) {
+	if !goesOn {
 		return f
 	}
 	return finding.Warnf("%s, and launch there has ended, too (seen at %s); connections of this node's ranks to it are "+

@@ -113,15 +113,18 @@ func TestANodeThatIsLostAfterItsRankFailed(t *testing.T) {
 	defer rank.Close()
 	for _, tt := range []struct {
 		name    string
+		launch  bool   // SIGTERM has ended launch there, and not a rank
 		id      string // of the node of the rank that failed
 		command int
 		want    string
 		not     string
 	}{
-		{"its connections have ended", "id", noProcess, "rank 3 on host1 ended with 1", "still open"},
-		{"one is still open", "id", os.Getpid(), "and launch there has ended, too (seen at 10:00:00); connections of this " +
+		{"its connections have ended", false, "id", noProcess, "rank 3 on host1 ended with 1", "still open"},
+		{"one is still open", false, "id", os.Getpid(), "and launch there has ended, too (seen at 10:00:00); connections of this " +
 			"node's ranks to it are still open", "until their own"},
-		{"a rank elsewhere failed first", "other", os.Getpid(), "was lost (seen at 10:00:00; its machine answers", "rank 3"},
+		{"SIGTERM ended launch there, and all else", true, "id", noProcess, "launch on host1 was ended by SIGTERM", "still open"},
+		{"SIGTERM ended launch there alone", true, "id", os.Getpid(), "still open: processes there remain", "fail now"},
+		{"a rank elsewhere failed first", false, "other", os.Getpid(), "was lost (seen at 10:00:00; its machine answers", "rank 3"},
 	} {
 		n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: port, ID: "id"}
 		got := ""
@@ -130,6 +133,9 @@ func TestANodeThatIsLostAfterItsRankFailed(t *testing.T) {
 			print: func(_ finding.From, f finding.Finding, _ string) { got = f.What }}
 		p.ends.failed.heard = make(chan none)
 		p.ends.failed.end = rankEnd{Rank: 3, Node: "host1", ID: tt.id, Status: 1}
+		if tt.launch {
+			p.ends.failed.end = rankEnd{Rank: -1, Node: "host1", ID: tt.id, Status: 143, Launch: true}
+		}
 		close(p.ends.failed.heard)
 		p.doctor = &doctor{p: p, known: []rendezvous.Partner{n}}
 		p.doctor.world.Store(p.world)
