@@ -163,7 +163,7 @@ func (e *ends) post(end rankEnd) {
 	unread, full := false, ""
 	if status != 0 {
 		defer e.ask()
-		unread, full = e.p.unread(), e.p.outputFull()
+		unread, full = inTime(e.p.unread), inTime(e.p.outputFull)
 	}
 	for _, f := range to {
 		f.once.Do(func() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,7 +40,28 @@ func withoutSpace(file string) (path string, full bool) {
 		return "", false
 	}
 	path, _ = os.Readlink(file)
-	return path, of.Blocks > 0 && of.Bavail == 0
+	return path, spaceless(of, os.Geteuid() == 0)
+}
+
+// spaceless reports whether a file system has no space left for a user: root may use the reserved blocks as well. One
+// without a size has no blocks.
+func spaceless(of unix.Statfs_t, root bool) bool {
+	if root {
+		return of.Blocks > 0 && of.Bfree == 0
+	}
+	return of.Blocks > 0 && of.Bavail == 0
+}
+
+// inTime returns the answer to a question about files, or the zero value where their file system does not answer, as
+// one of a server that is gone.
+func inTime[T any](ask func() T) (answer T) {
+	got := make(chan T, 1)
+	go func() { got <- ask() }()
+	select {
+	case answer = <-got:
+	case <-time.After(lastSay):
+	}
+	return answer
 }
 
 // withoutReader reports whether a file is a pipe that no process has open for reading (poll(2)).

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"launch/internal/finding"
 	"launch/rendezvous"
 )
@@ -97,5 +99,35 @@ func TestANodeWhoseOutputHasNoSpaceIsNamed(t *testing.T) {
 	}
 	if path, full := withoutSpace("/dev/full"); full {
 		t.Errorf("%s is no regular file", path)
+	}
+}
+
+// Blocks that are reserved for root are space for root alone, and a file system without a size is not full.
+func TestAFileSystemWithoutSpace(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		of         unix.Statfs_t
+		user, root bool
+	}{
+		{"full", unix.Statfs_t{Blocks: 9}, true, true},
+		{"reserved blocks", unix.Statfs_t{Blocks: 9, Bfree: 1}, true, false},
+		{"space", unix.Statfs_t{Blocks: 9, Bfree: 2, Bavail: 1}, false, false},
+		{"no size", unix.Statfs_t{}, false, false},
+	} {
+		if user, root := spaceless(tt.of, false), spaceless(tt.of, true); user != tt.user || root != tt.root {
+			t.Errorf("%s: %t for a user, %t for root", tt.name, user, root)
+		}
+	}
+}
+
+// A file system that does not answer does not keep a failure from the other nodes.
+func TestAQuestionAboutFilesEnds(t *testing.T) {
+	never := make(chan none)
+	defer close(never)
+	if got := inTime(func() string { <-never; return "full" }); got != "" {
+		t.Errorf("an answer that is late: %q", got)
+	}
+	if got := inTime(func() string { return "full" }); got != "full" {
+		t.Errorf("an answer: %q", got)
 	}
 }
