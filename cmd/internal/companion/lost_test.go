@@ -120,11 +120,13 @@ func TestANodeThatIsLostAfterItsRankFailed(t *testing.T) {
 		not     string
 	}{
 		{"its connections have ended", false, "id", noProcess, "rank 3 on host1 ended with 1", "still open"},
-		{"one is still open", false, "id", os.Getpid(), "and launch there has ended, too (seen at 10:00:00); connections of this " +
-			"node's ranks to it are still open", "until their own"},
-		{"SIGTERM ended launch there, and all else", true, "id", noProcess, "launch on host1 was ended by SIGTERM", "still open"},
+		{"one is still open", false, "id", os.Getpid(), "and launch there has ended, too (seen at 10:00:00); connections " +
+			"of this node's ranks to it are still open", "until their own"},
+		{"SIGTERM ended launch there, and all else", true, "id", noProcess, "launch on host1 was ended by SIGTERM",
+			"still open"},
 		{"SIGTERM ended launch there alone", true, "id", os.Getpid(), "still open: processes there remain", "fail now"},
-		{"a rank elsewhere failed first", false, "other", os.Getpid(), "was lost (seen at 10:00:00; its machine answers", "rank 3"},
+		{"a rank elsewhere failed first", false, "other", os.Getpid(), "was lost (seen at 10:00:00; its machine answers",
+			"rank 3"},
 	} {
 		n := rendezvous.Partner{Name: "host1 (127.0.0.1)", Rank: 1, Addr: lo, Peer: port, ID: "id"}
 		got := ""
