@@ -115,8 +115,7 @@ func inDebugger(s *scene.Stack) bool {
 // hasFrameOf reports whether a stack has a call of a function, or method, of a file of Python's library.
 func hasFrameOf(s *scene.Stack, name, file string) bool {
 	return slices.ContainsFunc(s.Frames, func(f string) bool {
-		call, at, _ := strings.Cut(f, " (")
-		return (call == name || strings.HasSuffix(call, "."+name)) && strings.HasPrefix(at, file+":")
+		return last(f) == name && strings.HasPrefix(where(f), file+":")
 	})
 }
 
