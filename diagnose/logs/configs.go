@@ -80,16 +80,16 @@ func (f *follower) settings(live []*event) (verdict.Verdict, bool) {
 			"(look at the script that sets it)"
 		return v, true
 	}
-	var differ []string
+	var names []string
 	for _, name := range []string{"run_id", "min_nodes", "rdzv_backend", "rdzv_endpoint"} {
 		if slices.ContainsFunc(all, func(c *config) bool { return c.differs(all[0], name) }) {
-			differ = append(differ, name)
+			names = append(names, name)
 		}
 	}
-	if len(differ) != 1 {
+	if len(names) != 1 {
 		return verdict.Verdict{}, false
 	}
-	name := differ[0]
+	name := names[0]
 	v.Nodes, v.Seen = nodesOf(all), seenOf(all, name)
 	v.Says = fmt.Sprintf("the nodes do not meet, since torchrun has not the same %s on all: %s", name, listed(all, name))
 	v.Do = "start torchrun on all nodes with the same " + option(name)
