@@ -31,6 +31,16 @@ func wrappers() []wrapper {
 	}
 }
 
+// wrapperOf returns the wrapper of a name.
+func wrapperOf(name string) (w wrapper, ok bool) {
+	all := wrappers()
+	i := slices.IndexFunc(all, func(w wrapper) bool { return slices.Contains(strings.Fields(w.names), name) })
+	if i < 0 {
+		return wrapper{}, false
+	}
+	return all[i], true
+}
+
 var placing = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b|` +
 	`(?:^|[\s"'(])--(?:node[-_]rank|machine[-_]rank|master[-_]addr|main[-_]process[-_]ip|` +
 	`rdzv[-_]endpoint|hostfile|config[-_]file|(?:nnodes|num[-_](?:nodes|machines))[=\s]+["']?(?:[^1\s]|1[^\s"']))`)
@@ -58,12 +68,11 @@ func (l *Line) wrapped() bool {
 	if at < 0 {
 		return false
 	}
-	name := path.Base(l.Argv[l.Program])
-	i := slices.IndexFunc(wrappers(), func(w wrapper) bool { return slices.Contains(strings.Fields(w.names), name) })
-	if i < 0 {
+	name, before := path.Base(l.Argv[l.Program]), l.Argv[l.Program+1:at]
+	w, ok := wrapperOf(name)
+	if !ok {
 		return false
 	}
-	w, before := wrappers()[i], l.Argv[l.Program+1:at]
 	if w.subs != "" && (len(before) == 0 || !slices.Contains(strings.Fields(w.subs), before[0])) {
 		return false
 	}
@@ -154,14 +163,11 @@ func (l Line) insteadSealed() []string {
 		out = slices.Insert(out, i+1, "-E")
 	}
 	words := l.Argv[l.Program+2 : at]
-	if !slices.Contains(strings.Fields("docker podman nerdctl"), l.Sealed) {
-		seals := strings.Fields(wrappers()[1].seals)
-		for _, w := range words {
-			if !slices.Contains(seals, w) {
-				out = append(out, w)
-			}
-		}
-		return append(out, l.Argv[at:]...)
+	if w, _ := wrapperOf(l.Sealed); !w.sealed {
+		words = slices.DeleteFunc(slices.Clone(words), func(o string) bool {
+			return slices.Contains(strings.Fields(w.seals), o)
+		})
+		return slices.Concat(out, words, l.Argv[at:])
 	}
 	network := slices.ContainsFunc(words, func(w string) bool {
 		return w == "--network" || w == "--net" || strings.HasPrefix(w, "--network=") || strings.HasPrefix(w, "--net=")
