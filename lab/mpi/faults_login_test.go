@@ -66,6 +66,11 @@ func loginFaults() []fault {
 			says:   []string{"shell", "start-up", "exit"},
 		},
 		{
+			name:   "a shell start-up that starts another shell",
+			inject: func(tr *trial) { tr.Hosts[sick].Sh("sed -i '1i exec sh' /home/user/.bashrc") },
+			says:   []string{"/home/user/.bashrc:1: exec sh"},
+		},
+		{
 			name: "an sshd that takes no more logins",
 			inject: func(tr *trial) {
 				tr.Hosts[sick].Sshd("MaxStartups 1:100:1")

@@ -32,8 +32,9 @@ func Checks() []preflight.Check {
 			Doc: waits + "Short packets arrive, so the host answers a ping, and ssh begins to log in and stops."},
 		{ID: "mpi.login", Title: "the agent logs in to each host without asking",
 			Doc: "A question about a host's key or a password stops mpirun without a word, or ends it."},
-		{ID: "mpi.shell", Title: "the start-up files of each host's shell print nothing",
-			Doc: "What a start-up file prints goes into the output of the job, and a file that asks or waits stops it."},
+		{ID: "mpi.shell", Title: "each host's shell runs the agent's command, and its start-up files print nothing",
+			Doc: "What a start-up file prints goes into the output of the job, and a file that asks or waits stops it. " +
+				"After exec zsh in such a file the daemon never starts."},
 		{ID: "mpi.daemon", Title: "each host has the daemon of this MPI",
 			Doc: "A shell that is not interactive often has another PATH than the one of a login."},
 		{ID: "mpi.version", Title: "the daemon has the version of this mpirun",
@@ -70,10 +71,17 @@ type Answer struct {
 	Whole  bool     // the shell answered all
 	Busy   string   // how busy this host was while that one was late; "": it was not
 
+	Unrun    *Unrun // the host logs in, but runs no command; nil: not seen
 	LossWay  string // the way on which long packets get lost: "to it", "from it"; "": not seen
 	LossSeen string
 
 	Sent, Back time.Time // when the question left, and when the answer was here
+}
+
+// Unrun is why a host runs no command although it logs in.
+type Unrun struct {
+	Forced bool     // sshd runs another one
+	Seen   []string // lines of files that start another shell, as FILE:NUMBER:TEXT
 }
 
 // Input is what Judge looks at.

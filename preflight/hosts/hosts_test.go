@@ -67,6 +67,14 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		{"a start-up that asks", func(in *Input, a *Answer) { silent("")(in, a); a.Late = true }, "mpi.shell",
 			finding.Fail, "was not ready in time"},
 		{"a start-up that ends", silent("ssh: exit status 3"), "mpi.login", finding.Fail, "did not answer"},
+		{"a start-up that starts another shell", func(in *Input, a *Answer) {
+			silent("")(in, a)
+			a.Unrun = &Unrun{Seen: []string{"/home/u/.bashrc:3:  exec zsh"}}
+		}, "mpi.shell", finding.Fail, "runs no command"},
+		{"another command of sshd", func(in *Input, a *Answer) { silent("")(in, a); a.Unrun = &Unrun{Forced: true} },
+			"mpi.login", finding.Fail, "its sshd runs another one"},
+		{"a start-up that needs a terminal", silent("open terminal failed: not a terminal"), "mpi.shell", finding.Fail,
+			"needs a terminal"},
 		{"a start-up that prints", func(_ *Input, a *Answer) { a.Before = []string{"hello"} }, "mpi.shell", finding.Warn,
 			"start-up files print"},
 		{"a slow answer", func(_ *Input, a *Answer) { a.Whole, a.Late = false, true }, "mpi.shell", finding.Warn,

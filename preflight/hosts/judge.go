@@ -90,6 +90,9 @@ func loginRules() []loginRule {
 			"ping %[1]s; then its power, the cable, or a firewall that drops"},
 		{"mpi.reach", "no route to host|network is unreachable|host is down", "there is no way to it",
 			"ip route get %[1]s; then its power, the cable, or the route"},
+		{"mpi.shell", "open terminal failed|must be connected to a terminal",
+			"a start-up file there starts a program that needs a terminal, such as tmux or screen",
+			"in that file on %[1]s, above that line: " + interactive},
 		{"mpi.reach", "connection closed|connection reset|kex_exchange|banner exchange",
 			"its sshd ends the connection", "on it: journalctl -u sshd; MaxStartups in sshd_config?"},
 	}
@@ -140,6 +143,10 @@ func (j *judge) reached(a Answer) bool {
 	if a.Facts.Host != "" {
 		j.add("mpi.shell", a.Name, finding.Warnf("its shell has not answered all in time, so launch knows it in part only").
 			Breaking("nothing, if it is only slow").Do("%s %s true   # how long does it take?", agent, a.Target()))
+		return false
+	}
+	if a.Unrun != nil {
+		j.unrun(a, agent)
 		return false
 	}
 	if r, ok := ruleOf(a); ok {
@@ -230,7 +237,7 @@ func (j *judge) started(a Answer) {
 	if len(a.Before) > 0 {
 		j.add("mpi.shell", a.Name, finding.Warnf("its start-up files print in a shell that is not interactive").
 			See(a.Name, "%q", a.Before[0]).Breaking("the text is in the output of the job; some agents fail of it").
-			Do("in ~/.bashrc there, first: case $- in *i*) ;; *) return ;; esac"))
+			Do("in ~/.bashrc there, first: %s", interactive))
 	}
 	j.room(a)
 	f := a.Facts

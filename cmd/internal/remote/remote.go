@@ -75,6 +75,7 @@ type Failed struct {
 	Status int    // its exit status; -1: it did not end by itself
 	Late   bool   // it was ended
 	Loss   *Loss  // it was ended, since long packets get lost; nil: not seen
+	Unrun  *Unrun // the host logs in, but does not run the command; nil: not seen
 	Err    error
 }
 
@@ -82,6 +83,8 @@ func (f *Failed) Error() string {
 	switch {
 	case f.Loss != nil:
 		return "long packets " + f.Loss.Way + " get lost: " + f.Loss.Seen
+	case f.Unrun != nil:
+		return "it logs in, but runs no command: a start-up file of its shell, or sshd, starts something else"
 	case errors.Is(f.Err, exec.ErrNotFound):
 		return fmt.Sprintf("there is no %s in PATH", f.Agent)
 	case last(f.Words) != "":

@@ -35,7 +35,7 @@ func inEachShell(t *testing.T, test func(t *testing.T, s *Session)) {
 		}
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
-			s, err := Open(t.Context(), agent(t, `exec `+shell+` -s`), "h1")
+			s, err := Open(t.Context(), agent(t, `exec `+shell+` -s `+ran), "h1")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,6 +65,41 @@ func TestASessionRunsScriptsInOneShell(t *testing.T) {
 		s.Close()
 		if _, err := os.Stat(dir + "/file"); err == nil {
 			t.Errorf("%s: the shell has not ended by itself", name)
+		}
+	}
+}
+
+// A shell that reads the input without the command, as after "exec zsh" in a start-up file, is no session: mpirun's
+// daemon would not start. A start-up file that hands the command on is fine.
+func TestAHostThatRunsNoCommandIsNoSession(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	rc := home + "/.bashrc"
+	if err := os.WriteFile(rc, []byte("exec 3>/dev/null # exec sh\n[ -n \"$A\" ] || exec zsh -l\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for script, forced := range map[string]bool{"exec sh": false, "SSH_ORIGINAL_COMMAND=$2 exec sh": true} {
+		a := agent(t, script)
+		s, err := Open(t.Context(), a, "h1")
+		f, ok := errors.AsType[*Failed](err)
+		if !ok || f.Unrun == nil || f.Unrun.Forced != forced || len(f.Unrun.Seen) == 0 ||
+			f.Unrun.Seen[0] != rc+`:2:[ -n "$A" ] || exec zsh -l` {
+			t.Errorf("%s: %+v %v", script, f, err)
+		}
+		s.Close()
+		if !a.Unrun(t.Context(), "h1") {
+			t.Errorf("%s: it runs a command", script)
+		}
+	}
+	for _, script := range []string{`exec sh -c "$2"`, `exec sh -c "exec sh -c '$2'"`, `exec $2`, `exit 3`} {
+		a := agent(t, script)
+		if s, err := Open(t.Context(), a, "h1"); err == nil {
+			s.Close()
+		} else if f, ok := errors.AsType[*Failed](err); !ok || f.Unrun != nil {
+			t.Errorf("%s: %v", script, err)
+		}
+		if script != `exec $2` && a.Unrun(t.Context(), "h1") {
+			t.Errorf("%s: it runs no command", script)
 		}
 	}
 }

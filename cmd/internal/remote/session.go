@@ -49,7 +49,7 @@ const AtEnd = "launch_at_end"
 
 // Open starts a shell on a host. ctx ends it. The error is a *Failed.
 func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
-	s := &Session{agent: agent, ctx: ctx, cmd: agent.command(ctx, host, "exec /bin/sh -s"), lines: make(chan string, 16),
+	s := &Session{agent: agent, ctx: ctx, cmd: agent.command(ctx, host, command), lines: make(chan string, 16),
 		words: &tail{}, mark: "launch-" + rand.Text(), losses: losses{sockets: cmp.Or(agent.Sockets, new(process.Table))},
 		over: make(chan struct{})}
 	in, err := s.cmd.StdinPipe()
@@ -70,9 +70,16 @@ func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	context.AfterFunc(ctx, func() { time.AfterFunc(after, func() { _ = out.Close() }) }) // a child of it may have the pipe
 	go s.read(out)
 	go s.showLife()
-	if s.Before, err = s.Do(atEnd); err != nil {
+	if s.Before, err = s.Do(atEnd + showRan); err != nil {
 		return s, err
 	}
+	last := len(s.Before) - 1
+	if last < 0 || s.Before[last] != ran {
+		f := agent.failed(ctx, nil, s.words.String())
+		f.Unrun = s.unrun()
+		return s, f
+	}
+	s.Before = s.Before[:last]
 	return s, nil
 }
 

@@ -329,7 +329,15 @@ func askHost(ctx context.Context, p *pace, by remote.Agent, target, script strin
 	ctx, cut := context.WithCancel(ctx)
 	var answers atomic.Pointer[func() bool]
 	by.Began = func(f func() bool) { answers.Store(&f) }
-	alive := func() bool { f := answers.Load(); return f != nil && (*f)() }
+	var unrun atomic.Bool
+	alive := func() bool {
+		f := answers.Load()
+		if f == nil || !(*f)() {
+			return false
+		}
+		unrun.Store(remote.Agent{Argv: by.Argv, Srun: by.Srun}.Unrun(ctx, target))
+		return !unrun.Load()
+	}
 	defer p.guard(target, alive, cut)() // the shell remains
 	session, err := remote.Open(ctx, by, target)
 	if err == nil {
@@ -348,6 +356,12 @@ func askHost(ctx context.Context, p *pace, by remote.Agent, target, script strin
 		a.Failed, a.Late, a.Whole = f.Error(), f.Late, false
 		if f.Words != "" {
 			a.Failed = f.Words
+		}
+		if unrun.Load() {
+			a.Unrun = &hosts.Unrun{}
+		}
+		if f.Unrun != nil {
+			a.Unrun = &hosts.Unrun{Forced: f.Unrun.Forced, Seen: f.Unrun.Seen}
 		}
 		if f.Loss != nil {
 			a.LossWay, a.LossSeen = f.Loss.Way, f.Loss.Seen

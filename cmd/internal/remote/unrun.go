@@ -1,0 +1,65 @@
+package remote
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// A start-up file that replaces its shell (exec zsh) leaves the command of the agent behind: no shell runs it. The new
+// shell reads the agent's input instead, so that a session works where mpirun's daemon never starts. sshd's
+// ForceCommand may do the same.
+
+// ran is a word of the command with which a session begins. Only a shell that runs this command has it in $1.
+const ran = "launch-ran"
+
+// command is what the agent runs for a session.
+const command = "exec /bin/sh -s " + ran
+
+// showRan prints it.
+const showRan = "\nprintf '%s\\n' \"$1\""
+
+// Unrun is how a host runs no command although it logs in.
+type Unrun struct {
+	Forced bool // sshd runs another one
+	// Seen are lines that start another shell, as FILE:NUMBER:TEXT; nil: none is found.
+	Seen []string
+}
+
+// findUnrun prints why a command does not run, whatever shell reads it.
+const findUnrun = `/bin/sh -c '
+[ -z "$SSH_ORIGINAL_COMMAND" ] || echo forced
+for f in ~/.bashrc ~/.bash_profile ~/.bash_login ~/.profile ~/.zshenv ~/.zprofile ~/.zshrc ~/.kshrc ~/.cshrc ` +
+	`~/.tcshrc ~/.config/fish/config.fish /etc/bash.bashrc /etc/bashrc /etc/profile /etc/profile.d/*.sh /etc/zshenv ` +
+	`/etc/zsh/zshenv /etc/csh.cshrc; do
+	[ -r "$f" ] && grep -nE "^[^#]*(^|[;&|{[:space:]])exec[[:space:]]+[^<>&[:space:]0-9]" "$f" /dev/null | head -n 2
+done 2>/dev/null'`
+
+// findLimit bounds that search, and a command of its own.
+const findLimit = 4 * time.Second
+
+// unrun returns why the command of this session does not run.
+func (s *Session) unrun() *Unrun {
+	late := time.AfterFunc(findLimit, s.End)
+	defer late.Stop()
+	printed, _ := s.Do(findUnrun)
+	out := &Unrun{}
+	for _, line := range printed {
+		switch {
+		case line == "forced":
+			out.Forced = true
+		case strings.HasPrefix(line, "/") && strings.Count(line, ":") > 1 && len(out.Seen) < 3:
+			out.Seen = append(out.Seen, line)
+		}
+	}
+	return out
+}
+
+// Unrun reports whether a host logs in and ends without an error, but does not run a command. It returns false where
+// the login takes longer.
+func (a Agent) Unrun(ctx context.Context, host string) bool {
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	out, err := a.Output(ctx, host, "echo "+ran, nil, maxWords)
+	return err == nil && !strings.Contains(string(out), ran)
+}

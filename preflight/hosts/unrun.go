@@ -1,0 +1,39 @@
+package hosts
+
+import (
+	"path"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// interactive is a line of a start-up file that leaves what follows to shells at a terminal.
+const interactive = "case $- in *i*) ;; *) return ;; esac"
+
+// unrun says that a host logs in but runs no command.
+func (j *judge) unrun(a Answer, agent string) {
+	f := finding.Failf("it logs in, but runs no command: a start-up file of its shell starts another one").
+		Breaking("mpirun's daemon never starts there, and mpirun waits").
+		Do("in its start-up files, such as ~/.bashrc, above the line that starts a shell: %s\n"+
+			"%s %s echo yes   # it must print yes", interactive, agent, a.Target())
+	if a.Unrun.Forced {
+		f.What = "it logs in, but runs no command of mpirun: its sshd runs another one"
+		f = f.Do("on it: remove command= from ~/.ssh/authorized_keys, or ForceCommand from sshd_config")
+		j.add("mpi.login", a.Name, f)
+		return
+	}
+	for i, line := range a.Unrun.Seen {
+		file, rest, _ := strings.Cut(line, ":")
+		number, text, _ := strings.Cut(rest, ":")
+		f = f.See(a.Name+" "+file+":"+number, "%s", strings.TrimSpace(text))
+		if i > 0 {
+			continue
+		}
+		guard := interactive
+		if strings.Contains(path.Base(file), "csh") {
+			guard = "if (! $?prompt) exit"
+		}
+		f = f.Do("in %s there, above line %s: %s", file, number, guard)
+	}
+	j.add("mpi.shell", a.Name, f)
+}
