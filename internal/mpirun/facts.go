@@ -23,6 +23,8 @@ type Facts struct {
 	RDMA  []string // its HCAs
 	Addrs []Address
 	Clock time.Time
+	// Parameters are those of its files that launch compares, as they are in force there.
+	Parameters []Parameter
 
 	InDir    bool   // the working directory exists
 	Daemon   string // the file; "": not found
@@ -109,6 +111,8 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 				MPI: family(value(5)), Lost: strings.Fields(value(6))})
 		case "call":
 			f.Calls = append(f.Calls, Call{To: v, Said: value(2)})
+		case "parameter":
+			f.addParameter(v, value(2), value(3))
 		case "self":
 			f.Self = v
 		case "tmp":

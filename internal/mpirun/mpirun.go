@@ -74,8 +74,9 @@ type Run struct {
 	// Searched are directories, separated by spaces, in which Open MPI finds a program that PATH does not have.
 	Searched string `json:"searched,omitempty"`
 
-	Interfaces Interfaces `json:"interfaces,omitzero"`
-	CallName   string     `json:"call_name,omitempty"` // Hydra's daemons call mpiexec by this name; "": by its addresses
+	Parameters []Parameter `json:"parameters,omitempty"` // which launch compares, and mpirun hands to all hosts
+	Interfaces Interfaces  `json:"interfaces,omitzero"`
+	CallName   string      `json:"call_name,omitempty"` // Hydra's daemons call mpiexec by this name; "": by its addresses
 	// CallListed: where the list has mpiexec's own host, CallName is as it is named there (MPICH 5.0.2, seen with -v).
 	CallListed bool   `json:"call_listed,omitempty"`
 	Ports      [2]int `json:"ports,omitzero"` // where mpirun listens, both ends inclusive; 0: any
@@ -114,6 +115,7 @@ func Read(in Input) (Run, error) {
 	r.daemon()
 	r.programs()
 	r.way()
+	r.run.Parameters = r.handed()
 	return r.run, nil
 }
 

@@ -50,6 +50,9 @@ func (run Run) Script(a Ask) string {
 	if run.Daemon != "" {
 		add("launch_daemon %s", quote(run.Daemon))
 	}
+	if !run.Forward {
+		add("%s", parameterFiles)
+	}
 	if run.Dir != "" {
 		add(`if cd %s 2>/dev/null; then say dir yes; else cd "$HOME" 2>/dev/null; fi`, quote(run.Dir))
 	}
@@ -148,7 +151,7 @@ launch_daemon() {
 	p=` + "`command -v \"$1\" 2>/dev/null`" + `
 	[ -n "$p" ] && [ -x "$p" ] || return
 	say daemon "$p"
-	d=${p%/*}
+	d=${p%/*} launch_etc=${p%/*/*}/etc
 	case $p in
 	*/orted) all="$d/orterun $d/mpirun";;
 	*/prted) all="$d/prterun $d/prte";;

@@ -43,6 +43,9 @@ func Checks() []preflight.Check {
 			Doc: waits + "A firewall, a route, or an address that the host does not reach is in the way."},
 		{ID: "mpi.address", Title: "no two hosts have the same address",
 			Doc: "A bridge such as docker0 has the same address on all hosts. A process that calls it reaches itself."},
+		{ID: "mpi.parameters", Title: "Open MPI's parameters fit each host, and no file there contradicts them",
+			Doc: "Each host reads its own files: mpirun hands on the parameters of its line and its environment alone. A name " +
+				"of an interface may be another one there."},
 		{ID: "mpi.program", Title: "each host has the program, and the same one",
 			Doc: "A program or a directory that only this host has is not copied."},
 		{ID: "mpi.library", Title: "the program is one of this MPI, and finds its libraries",
@@ -108,6 +111,7 @@ func Judge(in Input) Verdict {
 			continue
 		}
 		j.started(a)
+		j.parameters(a)
 		j.program(a)
 		j.copied(a)
 		j.clock(a)

@@ -1,0 +1,92 @@
+package mpirun
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Parameter is an MCA parameter, and where it is set. mpirun hands those of its line and its environment to all hosts;
+// each host reads files of its own for the others (seen with Open MPI 4.1.4).
+type Parameter struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	From  string `json:"from"` // "mpirun --mca", "environment", a file
+	Line  int    `json:"line,omitempty"`
+}
+
+// compared returns those that may differ between hosts so that no start is possible.
+func compared() []string {
+	return []string{"oob", "btl", "pml", "oob_tcp_if_include", "prte_if_include", "btl_tcp_if_include"}
+}
+
+// handed returns the parameters that mpirun hands to all hosts.
+func (r *reader) handed() (out []Parameter) {
+	if r.hydra() {
+		return nil
+	}
+	for _, d := range r.Decided {
+		_, name, ok := strings.Cut(d.Name, "_MCA_")
+		if ok && slices.Contains(compared(), name) && !strings.HasPrefix(d.From, "/") {
+			out = append(out, Parameter{Name: name, Value: d.Value, From: d.From})
+		}
+	}
+	return out
+}
+
+// parameterFiles are the files of a host that the script reads, those that win first. launch_etc is its installation's.
+const parameterFiles = `for f in "$HOME/.openmpi/mca-params.conf" "$launch_etc/openmpi-mca-params.conf" ` +
+	`/etc/openmpi/openmpi-mca-params.conf "$HOME/.prte/mca-params.conf" "$launch_etc/prte-mca-params.conf"; do
+	[ -r "$f" ] && [ "$f" != "$launch_read" ] || continue
+	launch_read=$f n=0
+	while IFS= read -r l; do
+		n=$((n + 1))
+		case $l in \#*) ;; *oob*=*|*btl*=*|*pml*=*|*if_include*=*) say parameter "$f	$n	$l";; esac
+	done < "$f"
+done`
+
+// addParameter adds a line of a file. The first file that has a name is in force, and in a file its last line.
+func (f *Facts) addParameter(file, number, line string) {
+	name, value, _ := strings.Cut(line, "=")
+	p := Parameter{Name: strings.TrimSpace(name), Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
+	p.Line, _ = strconv.Atoi(number)
+	i := slices.IndexFunc(f.Parameters, func(o Parameter) bool { return o.Name == p.Name })
+	switch {
+	case !slices.Contains(compared(), p.Name):
+	case i < 0:
+		f.Parameters = append(f.Parameters, p)
+	case f.Parameters[i].From == file:
+		f.Parameters[i] = p
+	}
+}
+
+// InForce returns a parameter as it counts on a host.
+func (run Run) InForce(f Facts, name string) (Parameter, bool) {
+	for _, p := range slices.Concat(run.Parameters, f.Parameters) {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Parameter{}, false
+}
+
+// Selects reports whether a list of names and networks selects an interface of the host that has an address; known:
+// the host says which it has. byName: the list has a name.
+func (f Facts) Selects(list string) (ok, byName, known bool) {
+	for word := range strings.SplitSeq(list, ",") {
+		word = strings.TrimSpace(word)
+		network, err := netip.ParsePrefix(word)
+		name, _, _ := strings.Cut(word, ":") // an alias: eth0:1
+		byName = byName || err != nil
+		switch {
+		case err != nil && strings.Contains(word, "/"), name == "lo", err == nil && network.Addr().IsLoopback():
+			return true, byName, true // a form that launch does not read, or the loopback
+		case slices.ContainsFunc(f.Addrs, func(a Address) bool {
+			return a.Interface == name || err == nil && network.Contains(a.Prefix.Addr())
+		}):
+			return true, byName, true
+		}
+	}
+	return false, byName, len(f.Addrs) > 0
+}

@@ -1,0 +1,39 @@
+package mpirun
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// A host says which of its files' parameters are in force, with the line; those of mpirun's own line go first.
+func TestAHostSaysWhichParametersItsFilesSet(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"bin/orted": "#!/bin/sh\n",
+		"etc/openmpi-mca-params.conf": "# btl = self\n\n btl = self,tcp\nbtl=\"self,vader\"\npml = ucx\noob = ^tcp\n" +
+			"btl_base_verbose = 1",
+		".openmpi/mca-params.conf": "pml = ob1\nmca_base_env_list = btl=1\n",
+	} {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := Run{Daemon: filepath.Join(dir, "bin/orted"), Exports: []string{"HOME=" + dir},
+		Parameters: []Parameter{{Name: "oob", Value: "tcp", From: "environment"}}}
+	f := answers(t, []string{"sh", "-s"}, run, Ask{Self: "/none", Hash: "0"})
+	etc := filepath.Join(dir, "etc/openmpi-mca-params.conf")
+	want := []Parameter{{"pml", "ob1", filepath.Join(dir, ".openmpi/mca-params.conf"), 1}, {"btl", "self,vader", etc, 4},
+		{"oob", "^tcp", etc, 6}}
+	if !slices.Equal(f.Parameters[:min(3, len(f.Parameters))], want) {
+		t.Errorf("%+v", f.Parameters)
+	}
+	if p, _ := run.InForce(f, "oob"); p.Value != "tcp" {
+		t.Errorf("%+v", p)
+	}
+}
