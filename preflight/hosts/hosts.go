@@ -132,6 +132,7 @@ type Verdict struct {
 type trouble struct {
 	finding.Finding // What is without the hosts
 	hosts           []string
+	fixes           []string // those of the hosts that differ, each once
 }
 
 type judge struct {
@@ -139,15 +140,26 @@ type judge struct {
 	all []trouble
 }
 
-// add records a finding about a host. Findings that differ only in the host and in the evidence become one.
+// maxFixes is how many different fixes one finding shows.
+const maxFixes = 4
+
+// add records a finding about a host. Findings that differ only in the host, the evidence and the fix become one, with a
+// list of fixes.
 func (j *judge) add(id, host string, f finding.Finding) {
 	f.ID = id
 	i := slices.IndexFunc(j.all, func(t trouble) bool {
-		return t.ID == id && t.Status == f.Status && t.What == f.What && t.Breaks == f.Breaks && t.Fix == f.Fix
+		return t.ID == id && t.Status == f.Status && t.What == f.What && t.Breaks == f.Breaks && host != "" && t.hosts[0] != ""
 	})
 	if i < 0 {
-		j.all = append(j.all, trouble{Finding: f, hosts: []string{host}})
+		j.all = append(j.all, trouble{Finding: f, hosts: []string{host}, fixes: []string{f.Fix}})
 		return
+	}
+	if t := &j.all[i]; !slices.Contains(t.fixes, f.Fix) {
+		if t.fixes = append(t.fixes, f.Fix); len(t.fixes) <= maxFixes {
+			t.Fix += "\n" + f.Fix
+		} else {
+			t.Fix = fmt.Sprintf("%s\nand so on for %d more", strings.Join(t.fixes[:maxFixes], "\n"), len(t.fixes)-maxFixes)
+		}
 	}
 	j.all[i].hosts = append(j.all[i].hosts, host)
 	if len(j.all[i].Seen) < finding.MaxSeen {
