@@ -2,6 +2,7 @@ package mpirun
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,9 @@ type Facts struct {
 	InDir    bool   // the working directory exists
 	Daemon   string // the file; "": not found
 	Version  string // what the daemon says
+	Numbers  string // what may be versions in the file of Hydra's daemon, which says none itself
+	Denied   string // the file of a daemon that may not be executed, and
+	Mount    string // the folder that is mounted noexec there; "": it is not
 	Programs []Program
 	Calls    []Call
 
@@ -36,7 +40,8 @@ type Facts struct {
 	Tmp  string // a folder for a copy of it; removed with the shell
 	// Unpacks is the program there that unpacks a copy of launch: zstd, gzip; "": there is none.
 	Unpacks string
-	Noexec  []string // folders in which nothing can be executed
+	Noexec  []string // folders in which nothing can be executed, and
+	Mounts  []string // the mounts with noexec that they are on
 	Full    []Full
 }
 
@@ -60,6 +65,7 @@ type Program struct {
 }
 
 // Call is a call to the head.
+	Mount string   // that is mounted noexec, so that it may not be executed; "": it is not
 type Call struct {
 	To   string // the address or name
 	Said string // what was answered, or an error
@@ -104,11 +110,15 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 			f.InDir = true
 		case "daemon":
 			f.Daemon = v
+		case "denied":
+			f.Denied, f.Mount = v, value(2)
+		case "numbers":
+			f.Numbers = v
 		case "version":
 			f.Version = v
 		case "program":
 			f.Programs = append(f.Programs, Program{Word: v, Found: value(2) == "found", Path: value(3), Hash: value(4),
-				MPI: family(value(5)), Lost: strings.Fields(value(6))})
+				MPI: family(value(5)), Lost: strings.Fields(value(6)), Mount: value(7)})
 		case "call":
 			f.Calls = append(f.Calls, Call{To: v, Said: value(2)})
 		case "parameter":
@@ -130,6 +140,9 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 
 // parts returns the names of what Parts counts.
 func parts() []string {
+			if m := value(2); m != "" && !slices.Contains(f.Mounts, m) {
+				f.Mounts = append(f.Mounts, m)
+			}
 	return []string{"package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread"}
 }
 

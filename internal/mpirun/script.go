@@ -133,9 +133,31 @@ launch_binary() {
 		t=` + "`mktemp -d \"$d/launch-XXXXXXXXXX\" 2>/dev/null`" + ` || continue
 		launch_at_end='rm -rf "$t"'
 		printf '#!/bin/sh\nexit 0\n' > "$t/try" && chmod 700 "$t/try" && "$t/try" 2>/dev/null && { say tmp "$t"; return; }
-		say noexec "$d"
+		launch_mount "$t/try"
+		say noexec "$d	$m"
 		rm -rf "$t"
 		launch_at_end=
+	done
+}
+launch_mount() {
+	m= o= t0=` + "`readlink -f \"$1\" 2>/dev/null`" + `
+	while read -r x at x opts x; do
+		case $t0 in "${at%/}"/*) [ ${#at} -lt ${#m} ] || m=$at o=$opts;; esac
+	done < /proc/self/mounts
+	case ,$o, in *,noexec,*) ;; *) m=;; esac
+}
+launch_denied() {
+	IFS=:
+	set -- "$1" $PATH
+	unset IFS
+	case $1 in */*) set -- "$1" "${1%/*}";; esac
+	k=${1##*/}
+	shift
+	for d; do
+		[ -f "$d/$k" ] || continue
+		launch_mount "$d/$k"
+		say denied "$d/$k	$m"
+		return
 	done
 }
 launch_room() (
@@ -149,13 +171,16 @@ launch_room() (
 )
 launch_daemon() {
 	p=` + "`command -v \"$1\" 2>/dev/null`" + `
-	[ -n "$p" ] && [ -x "$p" ] || return
+	[ -n "$p" ] && [ -x "$p" ] || { launch_denied "$1"; return; }
 	say daemon "$p"
 	d=${p%/*} launch_etc=${p%/*/*}/etc
 	case $p in
 	*/orted) all="$d/orterun $d/mpirun";;
 	*/prted) all="$d/prterun $d/prte";;
-	*/hydra_*) all="$d/mpiexec.hydra $d/mpiexec";;
+	*/hydra_*)
+		all="$d/mpiexec.hydra $d/mpiexec"
+		words numbers ` + "`grep -azxoE '[0-9]+[.][0-9]+([.][0-9]+)*([a-z]+[0-9]*)?' \"$p\" 2>/dev/null |" + `
+			tr '\000' ' '` + "`" + `;;
 	*) return;;
 	esac
 	for v in $all; do [ -x "$v" ] && break; done
@@ -169,7 +194,11 @@ launch_program() {
 		for d in $launch_dirs; do [ -n "$p" ] || [ ! -f "$d/$1" ] || p=$d/$1; done;;
 	esac
 	if [ ! -e "$p" ]; then say program "$1	missing"; return; fi
-	if [ ! -f "$p" ] || [ ! -x "$p" ]; then say program "$1	denied	$p"; return; fi
+	if [ ! -f "$p" ] || [ ! -x "$p" ]; then
+		launch_mount "$p"
+		say program "$1	denied	$p				$m"
+		return
+	fi
 	all=` + "`within ldd \"$p\" 2>/dev/null`" + `
 	mpi=
 	for w in $all; do case ${w##*/} in libmpi*.so*|libopen-pal*.so*) mpi="$mpi ${w##*/}";; esac; done

@@ -52,6 +52,11 @@ func machineFaults() []fault {
 			says: []string{"(noexec)"},
 			runs: Each,
 		},
+		{
+			name:   "the folder of the program is mounted noexec",
+			inject: func(tr *trial) { tr.Hosts[sick].Sh("mount -o remount,noexec /home") },
+			says:   []string{"/home is mounted noexec"},
+		},
 		{ // uname says so: the processor is this machine's
 			name: "another processor", short: "Open MPI 5.0",
 			inject: func(tr *trial) {

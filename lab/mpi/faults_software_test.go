@@ -32,6 +32,22 @@ func softwareFaults() []fault {
 			only: []string{"Open MPI 4.1"},
 		},
 		{
+			name: "a proxy of another version", only: []string{"MPICH 5.0"},
+			inject: func(tr *trial) {
+				p := tr.MPI.Prefix + "/bin/hydra_pmi_proxy"
+				tr.Hosts[sick].Sh("sed 's/5\\.0\\.2/4.9.9/' " + p + " >/usr/local/bin/p && chmod 755 /usr/local/bin/p && " +
+					"mount --bind /usr/local/bin/p " + p)
+			},
+			says: []string{"4.9.9"},
+		},
+		{
+			name: "a file of parameters that excludes TCP", only: openMPI,
+			inject: func(tr *trial) {
+				tr.Hosts[sick].Sh("mkdir /home/user/.openmpi; echo 'btl = self,vader' >/home/user/.openmpi/mca-params.conf")
+			},
+			says: []string{"mca-params.conf:1"},
+		},
+		{
 			name: "a program of another MPI", short: "MPICH 5.0",
 			inject: func(tr *trial) {
 				other := Find(tr.t, "MPICH 5.0")

@@ -94,6 +94,12 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		{"a program that may not run", func(_ *Input, a *Answer) {
 			a.Facts.Programs[0] = mpirun.Program{Word: "./a", Path: "./a"}
 		}, "mpi.program", finding.Fail, "may execute"},
+		{"a program on a mount without execution", func(_ *Input, a *Answer) {
+			a.Facts.Programs[0] = mpirun.Program{Word: "./a", Path: "/scratch/a", Mount: "/scratch"}
+		}, "mpi.program", finding.Fail, "/scratch is mounted noexec"},
+		{"a daemon on a mount without execution", func(_ *Input, a *Answer) {
+			a.Facts.Daemon, a.Facts.Denied, a.Facts.Mount = "", "/opt/bin/orted", "/opt"
+		}, "mpi.daemon", finding.Fail, "/opt is mounted noexec"},
 		{"another program", func(_ *Input, a *Answer) { a.Facts.Programs[0].Hash = "2" }, "mpi.program", finding.Warn,
 			"another file"},
 		{"another MPI", func(_ *Input, a *Answer) { a.Facts.Programs[0].MPI = "mpich" }, "mpi.library", finding.Fail,

@@ -245,6 +245,8 @@ func (j *judge) started(a Answer) {
 		return
 	}
 	switch {
+	case f.Daemon == "" && f.Denied != "":
+		j.add("mpi.daemon", a.Name, denied(f.Denied, f.Mount).Breaking("mpirun starts it on each host"))
 	case f.Daemon == "" && strings.Contains(j.Run.Daemon, "/"):
 		j.add("mpi.daemon", a.Name, finding.Failf("there is no %s", j.Run.Daemon).
 			Breaking("mpirun starts it on each host").Do("install this MPI there, in the same place"))
@@ -252,11 +254,11 @@ func (j *judge) started(a Answer) {
 		j.add("mpi.daemon", a.Name, finding.Failf("there is no %s in the PATH of a shell that is not interactive",
 			j.Run.Daemon).See(a.Name, "PATH=%s", f.Path).Breaking("mpirun starts it on each host").
 			Do("%s", j.daemonFix()))
-	case j.Head.Version != "" && f.Version != "" && version(f.Version) != version(j.Head.Version):
+	case j.of(f) != j.of(j.Head) && j.of(f) != "" && j.of(j.Head) != "":
 		j.add("mpi.version", a.Name, finding.Failf("its %s is another version than this host's", path.Base(j.Run.Daemon)).
-			See(a.Name, "%s: %s", f.Daemon, version(f.Version)).See("here", "%s: %s", j.Head.Daemon, version(j.Head.Version)).
+			See(a.Name, "%s: %s", f.Daemon, j.of(f)).See("here", "%s: %s", j.Head.Daemon, version(j.Head.Version)).
 			Breaking("the daemons do not understand each other, or crash").
-			Do("install the same version there, or name it for all hosts: mpirun --prefix DIR"))
+			Do("%s", j.versionFix()))
 	}
 	j.called(a)
 }
@@ -293,6 +295,13 @@ func (j *judge) daemonFix() string {
 	return "mpirun --prefix DIR, or set PATH in ~/.bashrc there, above the line that returns"
 }
 
+func (j *judge) versionFix() string {
+	if j.Run.Forward {
+		return "install the same version there, in the same place"
+	}
+	return "install the same version there, or name it for all hosts: mpirun --prefix DIR"
+}
+
 // version returns what of a daemon's words tells its version.
 func version(words string) string {
 	words, _, _ = strings.Cut(words, "Report bugs")
@@ -302,6 +311,21 @@ func version(words string) string {
 		}
 	}
 	return strings.TrimSpace(words)
+}
+
+// of returns the version of a host's daemon; "": not known. The file of Hydra's has the version of this host's mpiexec,
+// or it is another one: an mpiexec next to it may be of another package.
+func (j *judge) of(f mpirun.Facts) string {
+	head, there := strings.Fields(j.Head.Numbers), strings.Fields(f.Numbers)
+	v := version(j.Head.Version)
+	switch {
+	case !slices.Contains(head, v) || len(there) == 0:
+		return version(f.Version)
+	case slices.Contains(there, v):
+		return v
+	}
+	there = slices.DeleteFunc(there, func(n string) bool { return slices.Contains(head, n) })
+	return cmp.Or(strings.Join(there, " "), "another than "+v)
 }
 
 // called judges whether a host reached this one. Open MPI's daemon tries all addresses.

@@ -26,8 +26,8 @@ func (j *judge) program(a Answer) {
 			}
 			j.add("mpi.program", a.Name, f)
 		case !p.Found:
-			j.add("mpi.program", a.Name, finding.Failf("%s is no program that this user may execute", p.Path).
-				Breaking("mpirun ends the job at once").Do("on it: ls -l %s", p.Path))
+			j.add("mpi.program", a.Name, denied(p.Path, p.Mount).Breaking("its process does not start: "+
+				"Open MPI ends the job, and MPICH waits"))
 		case len(p.Lost) > 0:
 			j.add("mpi.library", a.Name, finding.Failf("%s does not find %s", p.Path, strings.Join(p.Lost, " ")).
 				See(where, "LD_LIBRARY_PATH=%s", a.Facts.LibraryPath).Breaking("it ends before it begins").
@@ -39,6 +39,15 @@ func (j *judge) program(a Answer) {
 				Do("start it with the mpirun of %s, or build it with this one's mpicc", title(p.MPI)))
 		}
 	}
+}
+
+// denied says that a file may not be executed, and which mount forbids it, if one does.
+func denied(file, mount string) finding.Finding {
+	if mount == "" {
+		return finding.Failf("%s is no program that this user may execute", file).Do("on it: ls -l %s", file)
+	}
+	return finding.Failf("%s cannot be executed: %s is mounted noexec there", file, mount).
+		Do("on it: mount -o remount,exec %s, and /etc/fstab; or a folder elsewhere on all hosts", mount)
 }
 
 func (j *judge) libraryFix() string {
@@ -86,6 +95,9 @@ func (j *judge) copied(a Answer) {
 		if len(f.Noexec) > 0 {
 			w.What = fmt.Sprintf("nothing can be executed in %s (noexec): launch cannot run there, and a shell has "+
 				"checked what it can", strings.Join(f.Noexec, " "))
+		}
+		if len(f.Mounts) > 0 {
+			w = w.See(a.Name, "mounted noexec: %s", strings.Join(f.Mounts, " "))
 		}
 		j.add("mpi.copy", a.Name, w)
 	}
