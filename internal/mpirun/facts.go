@@ -62,10 +62,10 @@ type Program struct {
 	Hash  string
 	MPI   string   // of its libraries: openmpi, mpich; "": none, or unknown
 	Lost  []string // libraries that are not found
+	Mount string   // that is mounted noexec, so that it may not be executed; "": it is not
 }
 
 // Call is a call to the head.
-	Mount string   // that is mounted noexec, so that it may not be executed; "": it is not
 type Call struct {
 	To   string // the address or name
 	Said string // what was answered, or an error
@@ -110,10 +110,6 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 			f.InDir = true
 		case "daemon":
 			f.Daemon = v
-		case "denied":
-			f.Denied, f.Mount = v, value(2)
-		case "numbers":
-			f.Numbers = v
 		case "version":
 			f.Version = v
 		case "program":
@@ -121,8 +117,6 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 				MPI: family(value(5)), Lost: strings.Fields(value(6)), Mount: value(7)})
 		case "call":
 			f.Calls = append(f.Calls, Call{To: v, Said: value(2)})
-		case "parameter":
-			f.addParameter(v, value(2), value(3))
 		case "self":
 			f.Self = v
 		case "tmp":
@@ -131,18 +125,32 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 			f.Unpacks = v
 		case "room":
 			f.Full = append(f.Full, Full{Dir: v, Said: value(2)})
-		case "noexec":
-			f.Noexec = append(f.Noexec, v)
+		default:
+			f.add(words[0], value)
 		}
 	}
 	return f, ok
 }
 
+// add reads one of the answers that not each host has.
+func (f *Facts) add(key string, value func(int) string) {
+	switch v := value(1); key {
+	case "denied":
+		f.Denied, f.Mount = v, value(2)
+	case "numbers":
+		f.Numbers = v
+	case "parameter":
+		f.addParameter(v, value(2), value(3))
+	case "noexec":
+		f.Noexec = append(f.Noexec, v)
+		if m := value(2); m != "" && !slices.Contains(f.Mounts, m) {
+			f.Mounts = append(f.Mounts, m)
+		}
+	}
+}
+
 // parts returns the names of what Parts counts.
 func parts() []string {
-			if m := value(2); m != "" && !slices.Contains(f.Mounts, m) {
-				f.Mounts = append(f.Mounts, m)
-			}
 	return []string{"package", "numa", "l3cache", "l2cache", "l1cache", "core", "hwthread"}
 }
 

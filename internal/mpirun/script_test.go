@@ -116,28 +116,29 @@ func TestScriptNamesAFolderWithoutRoom(t *testing.T) {
 	}
 }
 
-// A host says which mount keeps a program and the daemon from being executed, and what may be the version of Hydra's.
+// A host says which mount is in the way of a program and the daemon, and what the version of Hydra's may be.
 func TestAHostSaysWhichMountIsNoexec(t *testing.T) {
 	dir := t.TempDir()
 	shell := []string{"unshare", "-rm", "sh", "-c", "mount -t tmpfs -o noexec tmpfs " + dir + " && cd " + dir +
-		" && mkdir a && printf '#!/bin/sh\\0001.2.3\\0' | tee a/hydra_pmi_proxy >a/prog && chmod 700 a/* && ln -s a b && exec sh -s"}
+		" && mkdir a && echo '#!/bin/sh' | tee a/hydra_pmi_proxy >a/prog && chmod 700 a/* && ln -s a b && exec sh -s"}
 	if err := exec.Command("unshare", "-rm", "sh", "-c", "mount -t tmpfs -o noexec tmpfs "+dir).Run(); err != nil {
 		t.Skipf("needs a namespace of users and mounts: %v", err)
 	}
-	f := answers(t, shell, Run{Daemon: dir + "/b/hydra_pmi_proxy", Dir: dir, Programs: []string{"./b/prog"}, Forward: true},
-		Ask{Self: "/none", Hash: "0"})
+	run := Run{Daemon: dir + "/b/hydra_pmi_proxy", Dir: dir, Programs: []string{"./b/prog"}, Forward: true}
+	ask := Ask{Self: "/none", Hash: "0"}
+	f := answers(t, shell, run, ask)
 	if f.Denied != dir+"/b/hydra_pmi_proxy" || f.Mount != dir || len(f.Programs) != 1 || f.Programs[0].Mount != dir {
 		t.Errorf("%+v", f)
 	}
-	run := Run{Daemon: "hydra_pmi_proxy", Forward: true}
+	run = Run{Daemon: "hydra_pmi_proxy", Forward: true}
 	denied := "mkdir " + dir + "/x && cd " + dir + "/x && printf '#!/bin/sh\\0001.2.3\\0x4.5\\0' >hydra_pmi_proxy && " +
 		"PATH=$PWD:$PATH && export PATH && "
-	f = answers(t, []string{"sh", "-c", denied + "exec sh -s"}, run, Ask{Self: "/none", Hash: "0"})
+	f = answers(t, []string{"sh", "-c", denied + "exec sh -s"}, run, ask)
 	if f.Denied != dir+"/x/hydra_pmi_proxy" || f.Mount != "" || f.Daemon != "" {
 		t.Errorf("%+v", f)
 	}
 	f = answers(t, []string{"sh", "-c", "cd " + dir + "/x && chmod 700 * && PATH=$PWD:$PATH exec sh -s"}, run,
-		Ask{Self: "/none", Hash: "0"})
+		ask)
 	if f.Denied != "" || f.Numbers != "1.2.3" {
 		t.Errorf("%+v", f)
 	}

@@ -41,8 +41,9 @@ func Checks() []preflight.Check {
 			Doc: "The daemons of two versions do not understand each other."},
 		{ID: "mpi.call", Title: "each host can call this one back",
 			Doc: waits + "A firewall, a route, or an address that the host does not reach is in the way."},
-		{ID: "mpi.address", Title: "no two hosts have the same address",
-			Doc: "A bridge such as docker0 has the same address on all hosts. A process that calls it reaches itself."},
+		{ID: "mpi.address", Title: "no two names are one host, and no two hosts have the same address",
+			Doc: "A host with two names gets the processes of two. " +
+				"A bridge such as docker0 has the same address on all hosts. A process that calls it reaches itself."},
 		{ID: "mpi.parameters", Title: "Open MPI's parameters fit each host, and no file there contradicts them",
 			Doc: "Each host reads its own files: mpirun hands on the parameters of its line and its environment alone. A name " +
 				"of an interface may be another one there."},
@@ -143,12 +144,13 @@ type judge struct {
 // maxFixes is how many different fixes one finding shows.
 const maxFixes = 4
 
-// add records a finding about a host. Findings that differ only in the host, the evidence and the fix become one, with a
-// list of fixes.
+// add records a finding about a host. Findings that differ only in the host, the evidence and the fix become one, with
+// a list of fixes.
 func (j *judge) add(id, host string, f finding.Finding) {
 	f.ID = id
 	i := slices.IndexFunc(j.all, func(t trouble) bool {
-		return t.ID == id && t.Status == f.Status && t.What == f.What && t.Breaks == f.Breaks && host != "" && t.hosts[0] != ""
+		return host != "" && t.hosts[0] != "" && t.ID == id && t.Status == f.Status && t.What == f.What &&
+			t.Breaks == f.Breaks
 	})
 	if i < 0 {
 		j.all = append(j.all, trouble{Finding: f, hosts: []string{host}, fixes: []string{f.Fix}})
@@ -158,7 +160,7 @@ func (j *judge) add(id, host string, f finding.Finding) {
 		if t.fixes = append(t.fixes, f.Fix); len(t.fixes) <= maxFixes {
 			t.Fix += "\n" + f.Fix
 		} else {
-			t.Fix = fmt.Sprintf("%s\nand so on for %d more", strings.Join(t.fixes[:maxFixes], "\n"), len(t.fixes)-maxFixes)
+			t.Fix = strings.Join(t.fixes[:maxFixes], "\n") + fmt.Sprintf("\nand so on for %d more", len(t.fixes)-maxFixes)
 		}
 	}
 	j.all[i].hosts = append(j.all[i].hosts, host)

@@ -203,6 +203,76 @@ func TestMisspeltHost(t *testing.T) {
 	}
 }
 
+// Hosts with one trouble have one finding, with a fix for each, and no more lines than a person reads.
+func TestOneTroubleIsOneFindingWithAListOfFixes(t *testing.T) {
+	in := healthy()
+	in.Answers = in.Answers[:1]
+	for i := range 6 {
+		name := "w" + string(rune('0'+i))
+		in.Answers = append(in.Answers, Answer{Host: mpirun.Host{Name: name},
+			Failed: "ssh: connect to host " + name + " port 22: Connection timed out"})
+	}
+	f := Judge(in).Report.Failed()
+	if len(f) != 1 || !strings.HasPrefix(f[0].What, "w0, w1, w2, w3, w4, w5: ") ||
+		!strings.Contains(f[0].Fix, "ping w3;") || !strings.HasSuffix(f[0].Fix, "\nand so on for 2 more") {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Two names of one machine are named together. Two containers of it, which share the boot, are two hosts; so are nodes
+// that Slurm names.
+func TestTwoNamesOfOneMachine(t *testing.T) {
+	for _, tt := range []struct {
+		first, second string
+		do            func(in *Input)
+		says          string
+	}{
+		{"b net:[1] uts:[1]", "b net:[1] uts:[1]", nil, "h1 and h2 are one machine, h1"},
+		{"b net:[1] uts:[1]", "b net:[2] uts:[2]", nil, ""},
+		{"b net:[1] uts:[1]", "b net:[1] uts:[2]", nil, ""},
+		{"b", "b", nil, ""}, // its namespaces are not known
+		{"b net:[1] uts:[1]", "b net:[1] uts:[1]", func(in *Input) { in.Run.Agent.Srun = true }, ""},
+		{"b net:[1] uts:[1]", "b net:[1] uts:[1]", func(in *Input) { in.Answers[2].Name = "localhost" }, ""},
+	} {
+		in := healthy()
+		in.Answers[1].Facts.Machine, in.Answers[2].Facts.Machine = tt.first, tt.second
+		if tt.do != nil {
+			tt.do(&in)
+		}
+		i := slices.IndexFunc(Judge(in).Report, func(f finding.Finding) bool { return f.Status == finding.Warn })
+		if said := i >= 0; said != (tt.says != "") || said && !strings.HasPrefix(Judge(in).Report[i].What, tt.says) {
+			t.Errorf("%+v: %+v", tt, Judge(in).Report)
+		}
+	}
+}
+
+// Hydra's daemon says no version: its file has this host's, or it is another one.
+func TestAnotherVersionOfHydrasDaemon(t *testing.T) {
+	for _, tt := range []struct{ head, there, mpiexec, seen string }{
+		{"5.0.2 127.0.0.1", "4.3.1 127.0.0.1", "5.0.2", "4.3.1"},
+		{"5.0.2 127.0.0.1", "4.3.1 127.0.0.1", "", "4.3.1"},
+		{"5.0.2 127.0.0.1", "5.0.2 127.0.0.1 7.7", "", ""},
+		{"127.0.0.1", "127.0.0.1", "5.0.2", ""}, // Intel's has none
+		{"127.0.0.1", "127.0.0.1", "5.0.1", "5.0.1"},
+		{"5.0.2", "", "5.0.2", ""}, // no grep there
+	} {
+		in := healthy()
+		in.Run.Forward, in.Run.Daemon = true, "/opt/bin/hydra_pmi_proxy"
+		for i := range in.Answers {
+			in.Answers[i].Facts.Programs = nil
+		}
+		in.Head.Numbers, in.Head.Version = tt.head, "HYDRA build details: Version: 5.0.2 Release"
+		for i := range in.Answers {
+			in.Answers[i].Facts.Numbers, in.Answers[i].Facts.Version = tt.head, in.Head.Version
+		}
+		in.Answers[2].Facts.Numbers, in.Answers[2].Facts.Version = tt.there, "HYDRA build details: Version: "+tt.mpiexec
+		f := Judge(in).Report.Failed()
+		if (tt.seen != "") != (len(f) == 1) || len(f) == 1 && !strings.HasSuffix(f[0].Seen[0].What, ": "+tt.seen) {
+			t.Errorf("%+v: %+v", tt, f)
+		}
+	}
+}
+
 // MPICH makes no files in /tmp, and its processes end without /dev/shm.
 func TestMPICHNeedsOtherRoom(t *testing.T) {
 	for dir, unfit := range map[string][]string{"/tmp": nil, "/dev/shm": {"h2"}} {

@@ -127,6 +127,7 @@ func (j *judge) clock(a Answer) {
 func (j *judge) together() {
 	whole := slices.DeleteFunc(slices.Clone(j.Answers), func(a Answer) bool { return !a.Whole })
 	j.samePrograms(whole)
+	j.sameMachines(whole)
 	j.sameAddresses(whole)
 	j.sameLimit(whole, "memlock", func(a Answer) string { return a.Facts.Memlock })
 	j.sameLimit(whole, "nofile", func(a Answer) string { return a.Facts.Nofile })

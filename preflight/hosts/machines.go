@@ -1,0 +1,39 @@
+package hosts
+
+import (
+	"net/netip"
+	"strings"
+
+	"launch/internal/finding"
+)
+
+// sameMachines names the hosts of the line that are one machine, by its boot, network and host name: two containers of
+// a machine differ. Names that a scheduler gives are meant so.
+func (j *judge) sameMachines(all []Answer) {
+	if j.Run.Agent.Srun {
+		return
+	}
+	machines := map[string][]Answer{}
+	for _, a := range all {
+		m, at := a.Facts.Machine, a.Name
+		addr, err := netip.ParseAddr(at)
+		if own := at == "localhost" || err == nil && addr.IsLoopback(); !own && // the head, which may have its name besides
+			strings.Contains(m, "net:[") && strings.Contains(m, "uts:[") {
+			machines[m] = append(machines[m], a)
+		}
+	}
+	for _, a := range all {
+		same := machines[a.Facts.Machine]
+		if len(same) < 2 || same[0].Name != a.Name {
+			continue
+		}
+		is := strings.Join(finding.Map(same, func(a Answer) string { return a.Name }), " ")
+		f := finding.Warnf("%s are one machine, %s", strings.ReplaceAll(is, " ", " and "), a.Facts.Host).
+			Breaking("it gets the processes of %s, which share its cores and GPUs", finding.Count(len(same), "host")).
+			Do("getent hosts %s   # which name is wrong, in /etc/hosts or DNS?\nelse name it once, with all its slots", is)
+		for _, one := range same {
+			f = f.See(one.Name, "its host name is %s", one.Facts.Host)
+		}
+		j.add("mpi.address", "", f)
+	}
+}
