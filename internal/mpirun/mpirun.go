@@ -81,6 +81,9 @@ type Run struct {
 	CallListed bool   `json:"call_listed,omitempty"`
 	Ports      [2]int `json:"ports,omitzero"` // where mpirun listens, both ends inclusive; 0: any
 
+	// JobPorts is the first parameter or variable by which the line names the ports of the processes, with its value; "":
+	// they take any.
+	JobPorts string `json:"job_ports,omitempty"`
 	// Returns is a hostfile with the line ends of Windows, which Open MPI cannot read; "": there is none.
 	Returns string   `json:"returns,omitempty"`
 	Unclear []string `json:"unclear,omitempty"` // what launch does not understand, a sentence each
@@ -115,7 +118,7 @@ func Read(in Input) (Run, error) {
 	r.daemon()
 	r.programs()
 	r.way()
-	r.run.Parameters = r.handed()
+	r.run.Parameters, r.run.JobPorts = r.handed(), r.jobPorts()
 	return r.run, nil
 }
 

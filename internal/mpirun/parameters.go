@@ -35,6 +35,26 @@ func (r *reader) handed() (out []Parameter) {
 	return out
 }
 
+// jobPorts returns Run.JobPorts.
+func (r *reader) jobPorts() string {
+	names := []string{"UCX_TCP_PORT_RANGE"}
+	if r.hydra() {
+		names = append(names, "MPIR_CVAR_CH3_PORT_RANGE", "MPICH_CH3_PORT_RANGE", "MPICH_PORT_RANGE", "MPIR_CVAR_PORT_RANGE",
+			"MPIR_PARAM_CH3_PORT_RANGE", "MPIR_PARAM_PORT_RANGE", "I_MPI_PORT_RANGE", "FI_TCP_PORT_LOW_RANGE")
+	} else {
+		names = append(names, "OMPI_MCA_btl_tcp_port_min_v4", "OMPI_MCA_btl_tcp_port_min_v6")
+	}
+	for _, d := range r.Decided {
+		if slices.Contains(names, d.Name) && d.Value != "" && d.Value != "0" {
+			return strings.TrimPrefix(d.Name, "OMPI_MCA_") + "=" + d.Value
+		}
+	}
+	if v, name := r.variable(names...); v != "" {
+		return name + "=" + v
+	}
+	return ""
+}
+
 // parameterFiles are the files of a host that the script reads, those that win first. launch_etc is its installation's.
 const parameterFiles = `for f in "$HOME/.openmpi/mca-params.conf" "$launch_etc/openmpi-mca-params.conf" ` +
 	`/etc/openmpi/openmpi-mca-params.conf "$HOME/.prte/mca-params.conf" "$launch_etc/prte-mca-params.conf"; do

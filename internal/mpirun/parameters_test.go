@@ -5,6 +5,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"launch/internal/launcher"
+	"launch/internal/setting"
 )
 
 // A host says which of its files' parameters are in force, with the line; those of mpirun's own line go first.
@@ -35,5 +38,26 @@ func TestAHostSaysWhichParametersItsFilesSet(t *testing.T) {
 	}
 	if p, _ := run.InForce(f, "oob"); p.Value != "tcp" {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Ports that the line names for its processes are known, of any of the forms of each MPI.
+func TestPortsThatTheLineNames(t *testing.T) {
+	for _, tt := range []struct {
+		mpi  string
+		env  []string
+		set  []setting.Decided
+		want string
+	}{
+		{"openmpi4", nil, []setting.Decided{{Name: "OMPI_MCA_btl_tcp_port_min_v4", Value: "10000"}},
+			"btl_tcp_port_min_v4=10000"},
+		{"openmpi4", []string{"MPICH_PORT_RANGE=1:2"}, nil, ""},
+		{"mpich", []string{"MPICH_PORT_RANGE=1:2"}, nil, "MPICH_PORT_RANGE=1:2"},
+		{"mpich", nil, nil, ""},
+	} {
+		r := &reader{Input: Input{Line: launcher.Line{MPI: tt.mpi}, Env: tt.env, Decided: tt.set}}
+		if got := r.jobPorts(); got != tt.want {
+			t.Errorf("%+v: %q", tt, got)
+		}
 	}
 }

@@ -157,6 +157,11 @@ func (s *Start) onlyMpi() bool {
 // that a shell has shown to be wrong.
 func (s *Start) addChecked(c hostsChecked) {
 	own, asked := s.Local.Outcomes(), s.Hosts.Outcomes()
+	refused := len(c.report.Failed()) > 0
+	c.report = hosts.Ports(s.Mpirun, s.Job.MPI, c.report)
+	if refused && len(c.report.Failed()) == 0 {
+		c.unfit = nil
+	}
 	for _, f := range c.report {
 		if c.self != "" && strings.HasPrefix(f.What, c.self+": ") && own[f.ID] == f.Status {
 			continue
