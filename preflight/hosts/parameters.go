@@ -100,7 +100,8 @@ func (j *judge) included(a Answer, p mpirun.Parameter) {
 	for _, addr := range a.Facts.Addrs[:min(len(a.Facts.Addrs), 4)] {
 		f = f.See(a.Name, "it has %s with %s", addr.Interface, addr.Prefix)
 	}
-	j.add("mpi.parameters", a.Name, f.Do("mpirun --mca %s %s   # a network instead of an interface", p.Name, j.shared(a)))
+	j.add("mpi.parameters", a.Name, f.Do("mpirun --%s %s %s   # a network instead of an interface",
+		map[bool]string{false: "mca", true: "prtemca"}[strings.HasPrefix(p.Name, "prte_")], p.Name, j.shared(a)))
 }
 
 // shared returns a network of this host in which the other one has an address.

@@ -51,6 +51,8 @@ func TestParametersThatDoNotFitAHost(t *testing.T) {
 		{do: []func(in *Input){renamed, line("oob_tcp_if_include", "eth0")}, status: finding.Fail,
 			says: "oob_tcp_if_include"},
 		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "eth0"), rdma}, status: finding.Warn, says: "eth0"},
+		{do: []func(in *Input){renamed, line("prte_if_include", "eth0"), func(in *Input) { in.MPI = "openmpi5" }},
+			status: finding.Fail, says: "prte_if_include=eth0"},
 		{do: []func(in *Input){line("oob_tcp_if_include", "10.99.0.0/16")}, status: finding.Warn, says: "10.99"},
 		{do: []func(in *Input){own("oob_tcp_if_include", "eth9")}, status: finding.Fail, says: "eth9 (/f:3) selects no"},
 		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "eth0,ens3")}},
@@ -75,6 +77,8 @@ func TestParametersThatDoNotFitAHost(t *testing.T) {
 			t.Errorf("a false alarm: %+v", found)
 		case tt.says != "" && (len(found) != 1 || !strings.Contains(found[0].What, tt.says) || found[0].Status != tt.status):
 			t.Errorf("%q: %+v", tt.says, found)
+		case strings.HasPrefix(tt.says, "prte_") && !strings.HasPrefix(found[0].Fix, "mpirun --prtemca prte_if_"):
+			t.Errorf("%q: fix %q", tt.says, found[0].Fix)
 		case strings.Contains(tt.says, "selects") && !strings.Contains(found[0].Fix, "10.0.0.0/24"):
 			t.Errorf("%q: fix %q", tt.says, found[0].Fix)
 		}
