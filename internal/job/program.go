@@ -14,6 +14,9 @@ type Program struct {
 	// Modules are the files that the script imports from its own folder, from PYTHONPATH and from folders that it adds to
 	// sys.path, outside of site-packages: absolute, without the script.
 	Modules []string
+	// Imports are the other packages that the script and these files import, by their names: installed ones, and those of
+	// the standard library.
+	Imports []string
 	// Spawns: the script starts its ranks itself (torch.multiprocessing.spawn).
 	Spawns bool
 	// Counts is what the script counts where it starts its ranks itself (torch.multiprocessing.spawn): "" is neither.
@@ -52,7 +55,7 @@ var (
 )
 
 // Limits of what a program's text may name.
-const maxReads, maxFolders = 8, 4
+const maxReads, maxFolders, maxImports = 8, 4, 128
 
 // said returns what the text of the program says.
 func (r *resolver) said() (p Program) {
@@ -64,6 +67,7 @@ func (r *resolver) said() (p Program) {
 			p.Modules = append(p.Modules, f.name)
 		}
 	}
+	p.Imports = r.foreign
 	text := r.files[0].text
 	for _, m := range readsFile.FindAllStringSubmatch(text, -1) {
 		name := m[1]

@@ -54,8 +54,13 @@ func (r *resolver) read(argv []string) {
 			roots = append(roots, r.folders(f.text)...)
 		}
 		for _, imported := range imports(f.text) {
-			if found := files.imported(roots, name, imported); found != "" && !seen[found] {
+			found := files.imported(roots, name, imported)
+			if found != "" && !seen[found] {
 				next = append(next, found)
+			}
+			if found == "" && !strings.Contains(imported, ".") && len(r.foreign) < maxImports &&
+				!slices.Contains(r.foreign, imported) {
+				r.foreign = append(r.foreign, imported)
 			}
 		}
 	}

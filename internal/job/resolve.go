@@ -38,7 +38,9 @@ type resolver struct {
 	tasks tasks // Size 0: launch runs once on each node
 	job   Job
 	files []pythonFile // of the Python program that the command runs
-	loose bool         // what contradicts the rest is left out
+	// foreign are the packages that they import and that are not of the program.
+	foreign []string
+	loose   bool // what contradicts the rest is left out
 
 	perMachines string // the number of machines in accelerate's configuration file
 }

@@ -208,13 +208,13 @@ func TestWhatTheTextOfAProgramSays(t *testing.T) {
 		"w/gpus.py":             "mp.spawn(f, nprocs=torch.cuda.device_count())",
 	}
 	for line, want := range map[string]Program{
-		"torchrun top.py": {Modules: []string{"/opt/code/mymodel.py", "/py/far.py"},
+		"torchrun top.py": {Modules: []string{"/opt/code/mymodel.py", "/py/far.py"}, Imports: []string{"sys", "torch"},
 			Reads: []string{"ckpt/step", "w/m.pt"}},
 		"python empty.py":               {Modules: []string{"/py/far.py"}},
-		"python spawn.py":               {Spawns: true, Counts: CountsAffinity},
-		"python pool.py":                {},
-		"python spawn.py --nproc 2":     {Spawns: true},
-		"python spawn.py --node-rank 2": {Spawns: true, Counts: CountsAffinity},
+		"python spawn.py":               {Spawns: true, Counts: CountsAffinity, Imports: []string{"torch"}},
+		"python pool.py":                {Imports: []string{"multiprocessing"}},
+		"python spawn.py --nproc 2":     {Spawns: true, Imports: []string{"torch"}},
+		"python spawn.py --node-rank 2": {Spawns: true, Counts: CountsAffinity, Imports: []string{"torch"}},
 		"python gpus.py":                {Spawns: true, Counts: CountsGPUs},
 		"sleep 1":                       {},
 	} {

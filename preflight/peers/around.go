@@ -3,15 +3,18 @@ package peers
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"launch/internal/finding"
 )
 
 // Around is what a node's command finds there: files, folders and processors. An empty field is unknown, or does not
-// matter to the command, and is never a difference.
+// matter to the command, and is never a versions.
 type Around struct {
 	// Modules are digests of the files that the script imports, by their names: the first ones, of the program's own.
 	Modules map[string]string `json:"modules,omitempty"`
+	// Packages are the versions of installed packages that it imports, by the names of the imports, the first ones.
+	Packages map[string]string `json:"packages,omitempty"`
 	// Dir is the working directory, and Reads which of the relative paths that the script reads are there.
 	Dir   string          `json:"dir,omitempty"`
 	Reads map[string]bool `json:"reads,omitempty"`
@@ -22,7 +25,7 @@ type Around struct {
 	Ranks string `json:"ranks,omitempty"`
 }
 
-// MostModules is how many modules a node posts.
+// MostModules is how many modules, and how many packages, a node posts.
 const MostModules = 24
 
 // Executable is the value of Around.Loads where no folder is mounted noexec.
@@ -45,7 +48,7 @@ func compareAround(posts []Post) (out []judged) {
 		}
 		out = append(out, judged{Finding: f})
 	}
-	return append(slices.Concat(compareModules(posts), compareReads(posts)), out...)
+	return append(slices.Concat(compareModules(posts), comparePackages(posts), compareReads(posts)), out...)
 }
 
 // aroundRule is one value that should be the same on all nodes.
@@ -72,34 +75,60 @@ func aroundRules() []aroundRule {
 	}}
 }
 
+// others is what ranks of different versions do.
+const others = "ranks that run different versions of a program wait in different collectives or send other sizes, " +
+	"and the job hangs, dies or computes wrong results"
+
 // compareModules reports the modules of the program whose content differs.
 func compareModules(posts []Post) []judged {
-	names := map[string]bool{}
-	for _, p := range posts {
-		for name := range p.Around.Modules {
-			names[name] = true
-		}
-	}
-	var differ []string
-	var first []group
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		of := func(p Post) string { return p.Around.Modules[name] }
-		if gs := groups(having(posts, of), of); len(gs) > 1 {
-			if differ = append(differ, name); len(differ) == 1 {
-				first = gs
-			}
-		}
-	}
+	differ := differing(posts, func(p Post) map[string]string { return p.Around.Modules })
 	if len(differ) == 0 {
 		return nil
 	}
-	f := finding.Warnf("modules that the script imports differ: %s: %s", finding.Some(differ), differs(first)).
-		Named("same.modules").About(odd(first)).
-		Breaking("ranks that run different versions of a program wait in different collectives or send other sizes, and "+
-			"the job hangs, dies or computes wrong results").
-		Do("sha256sum %s   # shows each node's version\ncopy it to all nodes again, or import it from a shared file system",
-			differ[0])
+	first := differ[0]
+	names := finding.Some(finding.Map(differ, func(d versions) string { return d.name }))
+	f := finding.Warnf("modules that the script imports differ: %s: %s", names, differs(first.groups)).
+		Named("same.modules").About(odd(first.groups)).Breaking("%s", others).
+		Do("sha256sum %s   # shows each node's version\n"+
+			"copy it to all nodes again, or import it from a shared file system", first.name)
 	return []judged{{Finding: f}}
+}
+
+// comparePackages reports installed packages with other versions.
+func comparePackages(posts []Post) []judged {
+	differ := differing(posts, func(p Post) map[string]string { return p.Around.Packages })
+	if len(differ) == 0 {
+		return nil
+	}
+	all := finding.Map(differ, func(d versions) string { return d.name + ": " + differs(d.groups) })
+	f := finding.Warnf("installed packages that the script imports differ: %s",
+		strings.Join(all[:min(len(all), most)], "; ")).Named("same.packages").About(odd(differ[0].groups)).
+		Breaking("%s", others).Do("python -c 'import %s as p; print(p.__file__)'   # shows where a node has it\n"+
+		"install the same versions on all nodes", differ[0].name)
+	return []judged{{Finding: f}}
+}
+
+// versions are a name whose values differ between nodes, and the nodes by their values.
+type versions struct {
+	name   string
+	groups []group
+}
+
+// differing returns the names whose values differ, sorted.
+func differing(posts []Post, of func(Post) map[string]string) (out []versions) {
+	all := map[string]bool{}
+	for _, p := range posts {
+		for name := range of(p) {
+			all[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		value := func(p Post) string { return of(p)[name] }
+		if gs := groups(having(posts, value), value); len(gs) > 1 {
+			out = append(out, versions{name, gs})
+		}
+	}
+	return out
 }
 
 // compareReads reports the relative paths that only some nodes have, where they are in different working directories.

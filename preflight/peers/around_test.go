@@ -10,6 +10,9 @@ func TestWhatTheCommandsFindIsCompared(t *testing.T) {
 	dir := func(dir string, there bool) Around {
 		return Around{Dir: dir, Reads: map[string]bool{"ckpt/step": there}}
 	}
+	pack := func(version string) Around {
+		return Around{Packages: map[string]string{"trainlib": version, "numpy": "2.4.1"}}
+	}
 	for _, tc := range []struct {
 		name  string
 		nodes []Around
@@ -20,6 +23,13 @@ func TestWhatTheCommandsFindIsCompared(t *testing.T) {
 			`same.modules: modules that the script imports differ: mymodel.py: 1 of 2 nodes have "a", host1 has "b"`},
 		{"a module is elsewhere", []Around{mod("a"), {}}, ""},
 		{"a search that ended early", []Around{mod("a"), {Modules: map[string]string{"same.py": "1"}}}, ""},
+		{"the same packages", []Around{pack("1.1"), pack("1.1")}, ""},
+		{"a package that only one has", []Around{pack("1.1"), {Packages: map[string]string{"numpy": "2.4.1"}}}, ""},
+		{"another version of a package", []Around{pack("1.1"), pack("1.2"), pack("1.1")}, "same.packages: installed " +
+			"packages that the script imports differ: trainlib: 2 of 3 nodes have \"1.1\", host1 has \"1.2\""},
+		{"other versions of two", []Around{pack("1.1"), {Packages: map[string]string{"trainlib": "1.2", "numpy": "2.3"}}},
+			`same.packages: installed packages that the script imports differ: numpy: 1 of 2 nodes have "2.4.1", host1 has ` +
+				`"2.3"; trainlib: 1 of 2 nodes have "1.1"`},
 		{"other folders, and both have it", []Around{dir("/a", true), dir("/b", true)}, ""},
 		{"other folders, and neither has it", []Around{dir("/a", false), dir("/b", false)}, ""},
 		{"only one has it, in one folder", []Around{dir("/a", true), dir("/a", false)}, ""},

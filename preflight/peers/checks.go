@@ -101,6 +101,10 @@ func lineChecks() []preflight.Check {
 		Doc: "Compared are those of its own folder, of PYTHONPATH and of folders that it adds to sys.path, outside of " +
 			"site-packages: the first ones by the imports that the text names.",
 	}, {
+		ID: "same.packages", Title: "installed packages that the script imports have the same versions on all nodes",
+		Doc: "Compared are those that the texts of the script and of its modules name, by their metadata, else by the file " +
+			"that an import runs first.",
+	}, {
 		ID: "same.dir", Title: "a relative path that the script reads is there on all nodes, or in one working directory",
 		Doc: "A rank that finds no checkpoint where it was started begins at step 0, while the others resume.",
 	}, {

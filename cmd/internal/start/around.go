@@ -4,13 +4,16 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"launch/fabric/software"
 	"launch/internal/finding"
 	"launch/internal/job"
 	"launch/internal/launcher"
@@ -62,6 +65,7 @@ func sumOf(name string) string {
 func (s *Start) around() (a peers.Around) {
 	p := s.Job.Program
 	a.Modules = soon(func() map[string]string { return modules(p.Modules, s.Job.Line) })
+	a.Packages = soon(func() map[string]string { return packages(software.Packages(s.here(), loaded(s.Job), p.Imports)) })
 	a.Loads = soon(func() string { return loadable(os.LookupEnv) })
 	if len(p.Reads) > 0 && !preflight.Moves(s.Job.Line) {
 		if dir, err := os.Getwd(); err == nil {
@@ -90,6 +94,17 @@ func modules(files []string, l launcher.Line) map[string]string {
 		}
 	}
 	return out
+}
+
+// packages returns the first packages to compare. Versions of torch are compared with the libraries that it loads.
+func packages(found map[string]string) map[string]string {
+	delete(found, "torch")
+	for i, name := range slices.Sorted(maps.Keys(found)) {
+		if i >= peers.MostModules {
+			delete(found, name)
+		}
+	}
+	return found
 }
 
 // present returns which paths there are.
