@@ -13,6 +13,11 @@ func (r *reader) agent() {
 	}
 	plm, _ := r.parameter("plm")
 	_, slurm := r.variable("SLURM_JOB_ID", "SLURM_JOBID")
+	if slurm != "" {
+		if has, _ := r.slurm("plm"); !has {
+			slurm = ""
+		}
+	}
 	if agent, from := r.parameter("plm_ssh_agent", "plm_rsh_agent", "orte_rsh_agent", "pls_rsh_agent"); agent != "" {
 		first, _, _ := strings.Cut(agent, ":") // "ssh : rsh" is a choice
 		r.run.Agent = Agent{Argv: strings.Fields(first), From: from}

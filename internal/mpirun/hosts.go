@@ -46,12 +46,11 @@ func (r *reader) hosts() error {
 		}
 	}
 	if typed := r.typed(0, len(r.Line.Argv)); len(typed) > 0 {
-		if len(listed) == 0 {
-			r.run.Sections = r.sections()
-		}
+		r.run.Sections = r.sections(len(listed) > 0)
 		listed, from = chosen(typed, listed), []string{"--host"}
 	}
 	r.run.PerHost = r.perHost()
+	r.run.Strict = !r.hydra() && !r.oversubscribes()
 	r.run.Source = strings.Join(from, ", ")
 	for _, m := range listed {
 		r.run.Hosts = r.add(r.run.Hosts, m)
@@ -62,7 +61,6 @@ func (r *reader) hosts() error {
 	if n, err := strconv.Atoi(r.Line.NP.Value); err == nil {
 		r.run.NP = n
 	}
-	r.run.Strict = !r.hydra() && !r.oversubscribes()
 	r.run.Placed, r.run.Per = r.placed(), r.per()
 	r.run.NoLocal = r.maps("nolocal", "nolocal")
 	if r.hydra() && !r.All && !r.run.NoLocal {
@@ -125,7 +123,7 @@ func indexOf(hosts []Host, name string) int {
 }
 
 // typed returns the hosts of --host in Argv[start:end]. For Open MPI a name stands for one slot, ":N" for N, ":*" for
-// what the host has; a hostfile goes before that.
+// as many as the host has cores.
 func (r *reader) typed(start, end int) (out []hostlist.Machine) {
 	for _, o := range r.Line.Options {
 		if o.Name != "host" || o.At < start || o.At >= end {
@@ -141,7 +139,7 @@ func (r *reader) typed(start, end int) (out []hostlist.Machine) {
 					m.Slots = n
 				}
 			case counted && !strings.Contains(slots, ":"):
-				m.Name = name
+				m.Name, r.starred[name] = name, true
 			case !counted && !r.hydra():
 				m.Slots = 1
 			}

@@ -51,8 +51,11 @@ type Run struct {
 	Sections []Section `json:"sections,omitempty"`
 	// Allocation is the variable with the scheduler's hosts from which the line chooses; "": it does not.
 	Allocation string `json:"allocation,omitempty"`
-	// Outside are hosts of the line that the allocation lacks.
+	// Outside are hosts of the line that the allocation lacks, Starred those whose NAME:* counts no slot in it.
 	Outside []string `json:"outside,omitempty"`
+	Starred []string `json:"starred,omitempty"`
+	// Doubt: whether this Open MPI takes hosts from the scheduler is not known.
+	Doubt bool `json:"doubt,omitempty"`
 	// Strict: mpirun refuses more processes than slots.
 	Strict  bool `json:"strict,omitempty"`
 	NoLocal bool `json:"no_local,omitempty"` // mpirun's own host gets no process
@@ -104,13 +107,14 @@ type Input struct {
 
 type reader struct {
 	Input
-	run Run
+	run     Run
+	starred map[string]bool // the hosts of NAME:*
 }
 
 // Read returns what an mpirun line asks; of one whose MPI is unknown the hosts, as Open MPI reads them. The error is
 // about a list of hosts.
 func Read(in Input) (Run, error) {
-	r := &reader{Input: in}
+	r := &reader{Input: in, starred: map[string]bool{}}
 	if err := r.hosts(); err != nil || in.Line.MPI == "" {
 		return r.run, err
 	}

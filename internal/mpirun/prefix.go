@@ -62,21 +62,29 @@ func (r *reader) builtFor(prefix string) string {
 		return ""
 	}
 	for _, dir := range []string{"lib", "lib64", "lib/openmpi", "lib64/openmpi"} {
-		all, _ := fs.Glob(r.Root, strings.TrimPrefix(path.Join(prefix, dir, "libprrte.so.[0-9]*"), "/"))
-		if len(all) == 0 {
-			continue
-		}
-		f, err := r.Root.Open(all[0])
-		if err != nil {
-			continue
-		}
-		text, err := io.ReadAll(io.LimitReader(f, maxLibrary))
-		f.Close()
-		if err == nil {
+		if text := r.library(strings.TrimPrefix(path.Join(prefix, dir, "libprrte.so.[0-9]*"), "/")); text != nil {
 			return tableOf(text)
 		}
 	}
 	return ""
+}
+
+// library returns the first file of a pattern; nil: there is none, or it cannot be read.
+func (r *reader) library(pattern string) []byte {
+	all, _ := fs.Glob(r.Root, pattern)
+	if len(all) == 0 {
+		return nil
+	}
+	f, err := r.Root.Open(all[0])
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxLibrary))
+	if err != nil {
+		return nil
+	}
+	return text
 }
 
 // tableOf returns the first entry of the table of folders: the prefix is before the folder of programs.

@@ -10,10 +10,12 @@ type Section struct {
 
 // sections returns the programs of a line whose hosts are those of --host alone; nil: launch does not know how Open MPI
 // counts their slots. Open MPI 4.1 looks at each --host alone. Where two programs name one host, Open MPI 5.0 adds the
-// numbers for some lines and not for others, so that such a line is not counted.
-func (r *reader) sections() (out []Section) {
-	_, mapped := r.option("map-by")
-	if r.hydra() || len(r.Line.Starts) < 2 || mapped || r.placing() != "" {
+// numbers for some lines and not for others, so that such a line is not counted. listed: a hostfile or an allocation
+// has hosts, too, which a program without --host may get.
+func (r *reader) sections(listed bool) (out []Section) {
+	by, mapped := r.option("map-by")
+	if placing := r.placing(); r.hydra() || len(r.Line.Starts) < 2 || placing != "" && placing != "--map-by node" ||
+		mapped && by != "node" && by != "slot" {
 		return nil
 	}
 	var all []Host
@@ -49,6 +51,9 @@ func (r *reader) sections() (out []Section) {
 	}
 	for i := range out {
 		if len(out[i].Hosts) == 0 {
+			if listed {
+				return nil
+			}
 			out[i].Hosts = all
 		}
 	}

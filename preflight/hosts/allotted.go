@@ -28,7 +28,7 @@ func (j *judge) sections() (done bool) {
 		if free < slots {
 			have += fmt.Sprintf(", and the programs before it leave %d", free)
 		}
-		j.add("mpi.slots", "", finding.Failf("%s for program %d of the line, but its hosts have %s (--host)",
+		j.slot(finding.Failf("%s for program %d of the line, but its hosts have %s (--host)",
 			finding.Plural(s.NP, "process", "processes"), i+1, have).
 			Breaking("mpirun refuses to start").
 			Do("another -np or more slots in the --host of that program, or, in the first one: --map-by :OVERSUBSCRIBE"))
@@ -37,10 +37,16 @@ func (j *judge) sections() (done bool) {
 	return false
 }
 
-// allotted judges hosts of the line that an allocation does not have by that name. done: where there are any, launch
-// does not know which slots count.
+// allotted judges hosts of the line that an allocation does not have by that name, or of which no slot counts. done:
+// where there are any, launch does not know which slots count.
 func (j *judge) allotted() (done bool) {
 	run := j.Run
+	if slots, known := j.slots(); run.Starred != nil && (run.Hosts == nil || known && run.NP > slots) {
+		j.slot(finding.Failf("NAME:* in --host counts no slot in an allocation (%s): %s", run.Allocation,
+			finding.Some(run.Starred)).Breaking("mpirun refuses to start").
+			Do("--host %s:N with a number, or drop --host", run.Starred[0]))
+		return true
+	}
 	if len(run.Outside) == 0 {
 		return false
 	}

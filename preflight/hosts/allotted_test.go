@@ -59,3 +59,21 @@ func TestAHostOutsideOfTheAllocation(t *testing.T) {
 		}
 	}
 }
+
+func TestAllSlotsOfAHostInAnAllocation(t *testing.T) {
+	in := healthy()
+	in.Run.NP, in.Run.Allocation, in.Run.Starred = 1, "SLURM_JOB_NODELIST", []string{"x1"}
+	if f := Judge(in).Report.Failed(); len(f) > 0 {
+		t.Errorf("other hosts have the slots: %+v", f)
+	}
+	in.Run.NP = 9
+	if f := Judge(in).Report.Failed(); len(f) != 1 || !strings.Contains(f[0].What, "NAME:* in --host counts no slot") {
+		t.Errorf("%+v", f)
+	}
+	in.Run.Doubt = true
+	for _, f := range Judge(in).Report {
+		if f.ID == "mpi.slots" && (f.Status != finding.Warn || !strings.Contains(f.Breaks, "if it takes the hosts")) {
+			t.Errorf("in doubt: %+v", f)
+		}
+	}
+}

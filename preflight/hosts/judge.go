@@ -28,11 +28,21 @@ func (j *judge) line() {
 	}
 	slots, known := j.slots()
 	if known && j.Run.Strict && j.Run.NP > slots {
-		j.add("mpi.slots", "", finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
+		j.slot(finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
 			finding.Count(slots, "slot"), j.Run.Source).
 			Breaking("mpirun refuses to start").
 			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, cmp.Or(j.Run.Allocation, j.Run.Source)))
 	}
+}
+
+// slot reports a line that mpirun refuses. It is a warning where it is not known whether this Open MPI counts the slots
+// of the scheduler.
+func (j *judge) slot(f finding.Finding) {
+	if j.Run.Doubt {
+		f.Status = finding.Warn
+		f = f.Breaking("mpirun refuses to start, if it takes the hosts from the scheduler")
+	}
+	j.add("mpi.slots", "", f)
 }
 
 // slots returns how many slots the hosts have; ok: it is known of each.

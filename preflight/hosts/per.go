@@ -19,7 +19,7 @@ func (j *judge) per() (done bool) {
 	if j.Run.Per.CPUs > 0 {
 		fix = "other numbers in -np and %s, or more hosts in %s"
 	}
-	j.add("mpi.slots", "", finding.Failf("%s (%s)", why, j.Run.Source).Breaking("mpirun refuses to start").
+	j.slot(finding.Failf("%s (%s)", why, j.Run.Source).Breaking("mpirun refuses to start").
 		Do(fix, j.Run.Per.Option, j.Run.Source))
 	return true
 }
