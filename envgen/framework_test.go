@@ -1,6 +1,10 @@
 package envgen
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
 
 func frameworkCases() []planCase {
 	base := machine(lo, eth0)
@@ -25,5 +29,17 @@ func frameworkCases() []planCase {
 			"JAX_LOCAL_DEVICE_IDS=0,1,2,3,4,5,6,7"}},
 		{"JAX that finds its world, with GPUs that nobody counts", jaxes,
 			[]string{"JAX_COORDINATOR_ADDRESS=10.0.0.6:29500"}},
+	}
+}
+
+func TestJAXWithGPUsThatAreNotCountedHasTheCallToWrite(t *testing.T) {
+	in := machine(lo, eth0).using("jax", "jax.distributed.initialize()").started()
+	for gpus, want := range map[int]bool{0: true, 8: false} {
+		in.Devices = gpus
+		for _, v := range Make(in) {
+			if v.Name == "JAX_COORDINATOR_ADDRESS" && strings.Contains(v.Reason, "num_processes=int(os.environ") != want {
+				t.Errorf("%d GPUs: %q", gpus, v.Reason)
+			}
+		}
 	}
 }

@@ -281,8 +281,14 @@ func (v *view) wantCoordinator() want {
 	because := "it is node rank 0; call jax.distributed.initialize() without arguments in the script itself, or with " +
 		"num_processes=int(os.environ[\"WORLD_SIZE\"]) and process_id=int(os.environ[\"RANK\"]), for which JAX has no " +
 		"variables"
-	if v.uses("jax.distributed.initialize()") {
+	switch {
+	case !v.uses("jax.distributed.initialize()"):
+	case v.wantDevices().wrong != "", v.has("JAX_LOCAL_DEVICE_IDS"):
 		because = "it is node rank 0"
+	default: // launch sets no numbers, since JAX would then take one GPU
+		because = "it is node rank 0; where neither Slurm nor Open MPI 4 numbers the processes, the script has to: " +
+			"jax.distributed.initialize(num_processes=int(os.environ[\"WORLD_SIZE\"]), " +
+			"process_id=int(os.environ[\"RANK\"]))"
 	}
 	return want{value: value, wrong: "JAX finds the coordinator on its own only under Slurm, Open MPI and on TPUs",
 		because: because, seen: saw("rendezvous", value)}

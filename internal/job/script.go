@@ -21,8 +21,14 @@ var (
 	// startsLightning matches what makes Lightning start processes.
 	startsLightning = regexp.MustCompile(`\b(Trainer|Fabric|LightningCLI)\s*\(`)
 	numNodes        = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
-	// initializeJAX matches a call that leaves all to jax.
-	initializeJAX = regexp.MustCompile(`\bdistributed\s*\.\s*initialize\s*\(\s*\)`)
+	// initializeJAX matches a call of jax.distributed.initialize, with what is before its name, and its arguments.
+	initializeJAX = regexp.MustCompile(`(?:(\w+)\s*\.\s*)?\binitialize\s*\(((?:[^()]|\([^()]*\))*)\)`)
+	// importsJAX matches an import of it, or of its module under another name.
+	importsJAX = regexp.MustCompile(`\bfrom\s+jax\.distributed\s+import\s+(initialize)\b|` +
+		`\bfrom\s+jax\s+import\s+distributed\s+as\s+(\w+)|\bimport\s+jax\.distributed\s+as\s+(\w+)`)
+	// asksJAX matches the arguments of a call that leaves the number of processes and this one's to jax.
+	asksJAX = regexp.MustCompile(`^(?:\s*(?:initialization_timeout|local_device_ids|heartbeat_timeout_seconds|` +
+		`shutdown_timeout_seconds|coordinator_bind_address|coordinator_address)\s*=(?:\[[^\]]*\]|[^=,])+(?:,|$))*\s*$`)
 )
 
 // A launcher that a shell script starts.
@@ -125,10 +131,22 @@ func (r *resolver) spawns() error {
 
 // callsJAX finds a script that leaves it to jax to find the other processes.
 func (r *resolver) callsJAX() {
-	if slices.Contains(r.job.Uses, "jax") && initializeJAX.MatchString(r.script()) {
+	if slices.Contains(r.job.Uses, "jax") && leavesToJAX(r.script()) {
 		r.job.Uses = append(r.job.Uses, jaxCall)
 		r.line.JAX, r.job.Line.JAX = true, true
 	}
+}
+
+// leavesToJAX reports whether a Python text calls jax.distributed.initialize() without the numbers of processes.
+func leavesToJAX(text string) bool {
+	modules, bare := []string{"distributed"}, false
+	for _, m := range importsJAX.FindAllStringSubmatch(text, -1) {
+		bare = bare || m[1] != ""
+		modules = append(modules, m[2]+m[3])
+	}
+	return slices.ContainsFunc(initializeJAX.FindAllStringSubmatch(text, -1), func(m []string) bool {
+		return (m[1] == "" && bare || m[1] != "" && slices.Contains(modules, m[1])) && asksJAX.MatchString(m[2])
+	})
 }
 
 // rayAlone warns about a script that starts a Ray on each node.

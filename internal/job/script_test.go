@@ -150,11 +150,20 @@ func TestAScriptWhoseHorovodFindsNoOtherProcessIsNamed(t *testing.T) {
 
 func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
 	for text, want := range map[string]bool{
-		"import jax\njax.distributed.initialize()\n":             true,
-		"from jax import distributed\ndistributed.initialize( )": true,
-		"import jax\njax.distributed.initialize(a, 2, 0)\n":      false,
-		"import jax\n# jax.distributed.initialize()\n":           false,
-		"import torch\nx.distributed.initialize()\n":             false,
+		"import jax\njax.distributed.initialize()\n":                                                            true,
+		"from jax import distributed\ndistributed.initialize( )":                                                true,
+		"import jax\njax.distributed.initialize(a, 2, 0)\n":                                                     false,
+		"import jax\n# jax.distributed.initialize()\n":                                                          false,
+		"import torch\nx.distributed.initialize()\n":                                                            false,
+		"import jax\njax.distributed.initialize(\n  initialization_timeout=int(t), local_device_ids=[0, 1],\n)": true,
+		"import jax\njax.distributed.initialize(num_processes=2, process_id=r)":                                 false,
+		"import jax\njax.distributed.initialize(**args)":                                                        false,
+		"import jax\njax.distributed.initialize(cluster_detection_method='mpi4py')":                             false,
+		"from jax.distributed import initialize\ninitialize()":                                                  true,
+		"import jax.distributed as jd\njd.initialize()":                                                         true,
+		"from jax import distributed as dist\ndist.initialize()":                                                true,
+		"import jax\nmodel.initialize()":                                                                        false,
+		"import jax\ninitialize()":                                                                              false,
 	} {
 		j := resolve(t, scripted("python t.py", text))
 		if j.Line.JAX != want || slices.Contains(j.Uses, jaxCall) != want {
