@@ -63,7 +63,7 @@ func (r *resolver) shellLauncher() {
 	}
 	script, text := r.shellScript()
 	m := inShell.FindStringSubmatch(text)
-	if m == nil || launcher.Placed(text+" "+strings.Join(r.line.Argv, " ")) {
+	if m == nil || launcher.Placed(text+" "+strings.Join(r.line.Argv, " ")) && !launcher.Waits(text) {
 		return
 	}
 	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").

@@ -180,6 +180,8 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		"OMP_NUM_THREADS=1 python3 -m torch.distributed.run t.py":         torchrun,
 		"cd x && accelerate launch \\\n  t.py":                            "put launch before accelerate launch in r.sh",
 		"torchrun --node_rank $NODE_RANK --master_addr $MASTER_ADDR t.py": "",
+		"./prep.sh $NODE_RANK\ntorchrun --nproc-per-node 8 t.py \"$@\"":   torchrun,
+		"./prep.sh $NODE_RANK\ntorchrun $ARGS t.py":                       "",
 		"# torchrun t.py\npython t.py":                                    "",
 		"torchrun --nnodes 2 --node-rank $ID --master-addr ${HEAD} t.py":  "",
 		"A=(--nnodes=$N --rdzv_endpoint $H)\ntorchrun \"${A[@]}\" t.py":   "",

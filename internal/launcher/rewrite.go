@@ -46,14 +46,17 @@ func (r rewrite) onLine() Exec {
 	return e
 }
 
-// viaEnv returns the line as it is, and the settings as PET_ variables, torchrun's
-// defaults: an option in the script overrides them.
-func (r rewrite) viaEnv() Exec {
+// viaEnv returns the line as it is, and the settings as PET_ variables, torchrun's defaults: an option in the script
+// overrides them. What the script runs besides torchrun has the variables of a plain program.
+func (r rewrite) viaEnv(w World) Exec {
 	e := Exec{Notes: append(r.notes,
 		"launch sets PET_* variables for the torchrun inside (--as torchrun): an option there overrides them")}
 	drop := map[int]bool{}
 	r.unset(&e, drop)
 	e.Argv = r.line.without(drop)
+	w.Task = Task{} // torchrun has the whole node
+	plain := Line{Kind: Program}.program(w, nil, r.env)
+	e.Set, e.Unset = plain.Set, append(e.Unset, plain.Unset...)
 	for _, s := range r.settings {
 		scope := setting.Job
 		switch s.dest {

@@ -211,7 +211,9 @@ func TestScriptThatCallsTorchrunGetsPET(t *testing.T) {
 	if diff := cmp.Diff([]string{"env", "bash", "train.sh"}, e.Argv); diff != "" {
 		t.Errorf("argv (-want +got):\n%s", diff)
 	}
-	want := "PET_NNODES=3 PET_NODE_RANK=1 PET_MASTER_ADDR=10.77.0.1 PET_MASTER_PORT=29500 PET_RDZV_BACKEND=static " +
+	want := "RANK=1 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 NODE_RANK=1 NNODES=3 MASTER_ADDR=10.77.0.1 " +
+		"MASTER_PORT=29500 PET_NNODES=3 PET_NODE_RANK=1 PET_MASTER_ADDR=10.77.0.1 PET_MASTER_PORT=29500 " +
+		"PET_RDZV_BACKEND=static " +
 		"PET_RDZV_ID=run1 PET_RDZV_CONF=timeout=4 PET_MAX_RESTARTS=0"
 	if diff := cmp.Diff(strings.Fields(want), assignments(e.Set)); diff != "" {
 		t.Errorf("set (-want +got):\n%s", diff)

@@ -190,7 +190,7 @@ func (l Line) torchrun(w World, env []string) (Exec, error) {
 		r.settings, r.notes = staticSettings(w, merged), staticNotes(backend, asked("max_restarts"))
 	}
 	if l.Inside {
-		return r.viaEnv(), nil
+		return r.viaEnv(w), nil
 	}
 	return r.onLine(), nil
 }

@@ -81,11 +81,8 @@ func (l *Line) wrapped() bool {
 	if w.command != "" && !inText {
 		return false
 	}
-	if Placed(strings.Join(l.Argv[at:], " ")) {
-		return true
-	}
 	if !l.waits(at) {
-		return false
+		return Placed(strings.Join(l.Argv[at:], " "))
 	}
 	l.Kind, l.Inside = Torchrun, true
 	var seals []string
@@ -106,20 +103,29 @@ func (l *Line) wrapped() bool {
 // waits reports whether the torchrun of a word, or of a shell's text, has no place of its own and takes one from
 // variables. A line with another Python, which may read those of a plain program, is left as it is.
 func (l Line) waits(at int) (ok bool) {
-	calls := [][]string{l.Argv[at:]}
 	if strings.ContainsAny(l.Argv[at], " \t\n") {
-		calls = shellCalls(l.Argv[at])
-	} else if strings.HasPrefix(l.Argv[at-1], "-") ||
+		return Waits(l.Argv[at])
+	}
+	if strings.HasPrefix(l.Argv[at-1], "-") ||
 		slices.ContainsFunc(l.Argv[:at], func(w string) bool { return pythonName.MatchString(path.Base(w)) }) {
 		return false // it is the value of an option, or an argument of a script
 	}
+	return allWait([][]string{l.Argv[at:]})
+}
+
+// Waits reports whether each torchrun of a shell's text has no place of its own. What the text does with variables of
+// launch before it is of no matter, unless they are those that torchrun reads.
+func Waits(text string) bool { return !strings.Contains(text, "PET_") && allWait(shellCalls(text)) }
+
+func allWait(calls [][]string) (ok bool) {
 	for _, argv := range calls {
 		t, err := Parse(argv, "")
 		switch {
 		case t.Kind != Torchrun && !pythonName.MatchString(path.Base(argv[t.Program])):
 			continue
 		case err != nil || t.Kind != Torchrun || t.Standalone.Set || t.NNodes.Set || t.Rest >= len(argv),
-			strings.ContainsAny(argv[t.Rest][:1], "$\"`"): // it may have options
+			strings.ContainsAny(argv[t.Rest][:1], "$\"`"), // it may have options
+			Placed(strings.Join(argv[:t.Rest], " ")):
 			return false
 		}
 		ok = true

@@ -27,6 +27,9 @@ func TestATorchrunInAWrapperTakesItsPlaceFromVariables(t *testing.T) {
 	for line, want := range map[string]string{
 		"bash -c 'cd /x && torchrun t.py'":                                inside,
 		"bash -lc 'exec torchrun --nproc-per-node $N t.py'":               inside,
+		"bash -c './prep.sh $NODE_RANK && torchrun t.py'":                 inside,
+		"bash -c 'export PET_NNODES=2; torchrun t.py'":                    plain,
+		"bash -c 'echo $NODE_RANK; torchrun $ARGS t.py'":                  plain,
 		"bash -c 'torchrun --nnodes=1 t.py'":                              plain,
 		"bash -c 'torchrun --standalone eval.py'":                         plain,
 		"bash -c 'torchrun $ARGS t.py'":                                   plain,
