@@ -59,7 +59,7 @@ func (r *resolver) nodes() error {
 		// The job is larger than this step, whose rank, host and id are not the job's.
 		r.sched = scheduler{}
 	}
-	for _, check := range []func(int) error{r.fits, r.total, r.deepspeedHosts} {
+	for _, check := range []func(int) error{r.total, r.fits, r.deepspeedHosts} {
 		if err := check(v.V.high); err != nil {
 			return err
 		}

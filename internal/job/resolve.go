@@ -87,6 +87,7 @@ func attempt(in Input, loose bool) (Job, error) {
 	r := &resolver{in: in, line: line, loose: loose, own: toMap(in.Env), env: toMap(line.Environ(in.Env))}
 	r.job.MPI = r.whichMPI()
 	r.line = line.Of(r.job.MPI)
+	r.line.GPUs = r.gpus()
 	r.job.Line = r.line
 	if err := r.misplaced(); err != nil && !loose {
 		return Job{}, err

@@ -2,6 +2,8 @@ package job
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -102,7 +104,8 @@ func (r *resolver) accelerate() error {
 			machines = value
 		}
 		one := key == "num_machines" && value == "1" // what `accelerate config` writes for one node
-		if ask := asks[key]; !ask.Set && value != "null" && !one {
+		unset := value == "null" || value == "-1"    // -1: the line has to say it
+		if ask := asks[key]; !ask.Set && !unset && !one {
 			*ask = launcher.Ask{Value: value, From: file + " " + key, Set: true}
 		}
 	}
@@ -140,9 +143,26 @@ func (r *resolver) total(nodes int) error {
 	if nodes < 2 || !ok || r.perMachines == strconv.Itoa(nodes) {
 		return nil
 	}
-	argv := slices.Insert(slices.Clone(r.line.Argv), r.line.At+1, "--num_processes", strconv.Itoa(8*nodes))
-	return contradiction(r.insteadOf(argv, false)+"   # the total, 8 on each node",
+	each := r.line.Each()
+	total, _ := strconv.Atoi(r.line.NP.Value)
+	if machines, _ := strconv.Atoi(r.perMachines); machines > 0 && total >= machines {
+		each = total / machines
+	}
+	argv := slices.Insert(slices.Clone(r.line.Argv), r.line.At+1, "--num_processes", strconv.Itoa(each*nodes))
+	return contradiction(fmt.Sprintf("%s   # the total, %d on each node", r.insteadOf(argv, false), each),
 		"%s has num_processes %s for num_machines %s, but the job has %d nodes", file, r.line.NP.Value, r.perMachines, nodes)
+}
+
+// gpus returns how many GPUs a launcher of this node would count; 0: not known.
+func (r *resolver) gpus() int {
+	if v := r.env["CUDA_VISIBLE_DEVICES"]; v != "" && v[0] != '-' {
+		return strings.Count(v, ",") + 1
+	}
+	if r.in.Root == nil {
+		return 0
+	}
+	all, _ := fs.Glob(r.in.Root, "dev/nvidia[0-9]*")
+	return len(all)
 }
 
 // deepspeedHosts refuses a hostfile of deepspeed with fewer hosts than the job has nodes.

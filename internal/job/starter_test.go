@@ -88,7 +88,10 @@ func TestAccelerateReadsItsConfigurationFile(t *testing.T) {
 	}
 	four := two("accelerate launch t.py", "HOME=/root").files(files).
 		with(func(f *Flags) { f.NNodes = flagged("--nnodes", "4") })
-	refused(t, four, 78, "default_config.yaml has num_processes 16 for num_machines 2, but the job has 4 nodes")
+	bad := refused(t, four, 78, "default_config.yaml has num_processes 16 for num_machines 2, but the job has 4 nodes")
+	if !strings.Contains(bad.Fix, "--num_processes 32 t.py   # the total, 8 on each node") {
+		t.Errorf("fix %q", bad.Fix)
+	}
 	files["root/.cache/huggingface/accelerate/default_config.yaml"] = "num_machines: 1\nnum_processes: 8\n"
 	refused(t, two("accelerate launch t.py", "HOME=/root").files(files), 78, "for num_machines 1")
 	if j := resolve(t, two("accelerate launch --num_processes 16 t.py", "HOME=/root").files(files)); j.Nodes.V != 2 {
@@ -96,6 +99,33 @@ func TestAccelerateReadsItsConfigurationFile(t *testing.T) {
 	}
 	if j := resolve(t, input("accelerate launch t.py", "HOME=/root").files(files)); !j.Single {
 		t.Errorf("the file is for one node: %+v", j)
+	}
+}
+
+// A line to type has as many processes as this node has GPUs, or as the file has for each machine.
+func TestALineToTypeCountsTheGPUsOfThisNode(t *testing.T) {
+	gpus := map[string]string{"dev/nvidia0": "", "dev/nvidia1": "", "dev/nvidiactl": ""}
+	const file = "root/.cache/huggingface/accelerate/default_config.yaml"
+	one := map[string]string{"dev/nvidia0": "", file: "num_processes: 3"}
+	manual := map[string]string{file: "num_processes: -1"}
+	for _, tt := range []struct {
+		line, env string
+		files     map[string]string
+		want      string
+	}{
+		{"accelerate launch t.py", "A=b", gpus, "--num_processes 4 t.py"},
+		{"accelerate launch t.py", "CUDA_VISIBLE_DEVICES=3,5,6", gpus, "--num_processes 6 t.py"},
+		{"accelerate launch t.py", "CUDA_VISIBLE_DEVICES=-1", gpus, "--num_processes 4 t.py"},
+		{"accelerate launch t.py", "A=b", nil, "--num_processes 16 t.py"},
+		{"accelerate launch t.py", "A=b", one, "--num_processes 6 t.py"},
+		{"accelerate launch t.py", "A=b", manual, "--num_processes 16 t.py"},
+		{"deepspeed t.py", "A=b", gpus, "torchrun --nproc-per-node 2 t.py"},
+		{"deepspeed --num_gpus 4 t.py", "A=b", gpus, "torchrun --nproc-per-node 4 t.py"},
+	} {
+		in := two(tt.line, "HOME=/root", tt.env).files(tt.files)
+		if bad := refused(t, in, 78); !strings.Contains(bad.Fix, tt.want) {
+			t.Errorf("%s, %s: fix %q, want %q", tt.line, tt.env, bad.Fix, tt.want)
+		}
 	}
 }
 

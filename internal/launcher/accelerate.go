@@ -89,15 +89,17 @@ func (l Line) checkTotal(nodes int) error {
 	case !l.NP.Set:
 		return exit.Errorf(exit.Config, "accelerate launch has no --num_processes, the total of all nodes: it would "+
 			"divide the GPUs of one node among %d nodes", nodes).
-			Do("--num_processes %d   # after accelerate launch: %d nodes with 8 processes each", 8*nodes, nodes)
+			Do("--num_processes %d   # after accelerate launch: %d nodes with %d processes each", l.Each()*nodes, nodes,
+				l.Each())
 	case err != nil:
-		return exit.Errorf(exit.Usage, "%s %q is not a number", l.NP.From, l.NP.Value).Do("--num_processes %d", 8*nodes)
+		return exit.Errorf(exit.Usage, "%s %q is not a number", l.NP.From, l.NP.Value).
+			Do("--num_processes %d", l.Each()*nodes)
 	case l.has("cpu") && total != nodes:
 		return exit.Errorf(exit.Config, "accelerate launch --cpu starts one process on each node, not %d on %d nodes",
 			total, nodes).Do("--num_processes %d, or torchrun --nproc-per-node %d train.py", nodes, max(1, total/nodes))
 	case total < nodes || total%nodes != 0:
 		return exit.Errorf(exit.Config, "%s %d is the total of all nodes, and not a multiple of %d nodes", l.NP.From, total,
-			nodes).Do("--num_processes %d   # 8 on each node", 8*nodes)
+			nodes).Do("--num_processes %d   # %d on each node", l.Each()*nodes, l.Each())
 	}
 	return nil
 }

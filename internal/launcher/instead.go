@@ -46,7 +46,7 @@ func (l Line) Instead(nodes int) (argv []string, once, program bool) {
 	case l.Kind == VLLM:
 		return l.insteadVLLM(nodes), false, false
 	case l.Kind == SGLang:
-		return l.adding("--tp-size", strconv.Itoa(8*nodes)).dropping("tp_size", "pp_size"), false, false
+		return l.adding("--tp-size", strconv.Itoa(l.Each()*nodes)).dropping("tp_size", "pp_size"), false, false
 	case s.title == vllmServer().title:
 		return l.insteadServer(), false, false
 	case s.once:
@@ -80,7 +80,7 @@ func (l Line) insteadAccelerate(nodes int) []string {
 		return l.dropping(append(drop, "num_processes")...)
 	case err != nil || total < nodes || total%nodes != 0:
 		out := l.dropping(append(drop, "num_processes")...)
-		return slices.Insert(out, l.At+1, "--num_processes", strconv.Itoa(8*nodes))
+		return slices.Insert(out, l.At+1, "--num_processes", strconv.Itoa(l.Each()*nodes))
 	}
 	return l.dropping(drop...)
 }
@@ -90,7 +90,7 @@ func (l Line) insteadVLLM(nodes int) []string {
 	case l.asked("distributed_executor_backend", nil) == "ray", l.asked("data_parallel_backend", nil) == "ray":
 		return slices.Concat(l.Argv[:l.Program], []string{"ray", "symmetric-run", "--"}, l.Argv[l.Program:])
 	case l.vllmSize()%nodes != 0 && !l.has("config"):
-		return l.adding("--tensor-parallel-size", "8", "--pipeline-parallel-size", strconv.Itoa(nodes)).
+		return l.adding("--tensor-parallel-size", strconv.Itoa(l.Each()), "--pipeline-parallel-size", strconv.Itoa(nodes)).
 			dropping("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_rank", "data_parallel_start_rank",
 				"data_parallel_external_lb")
 	case nodes%l.size("data_parallel_size") != 0 && (l.has("data_parallel_rank") || l.has("data_parallel_external_lb")):
@@ -123,7 +123,7 @@ func (l Line) insteadServer() []string {
 
 // insteadTorchrun returns a line of torchrun with the script of the line.
 func (l Line) insteadTorchrun() []string {
-	words, each := l.Argv[l.At+1:], "8"
+	words, each := l.Argv[l.At+1:], strconv.Itoa(l.Each())
 	for i, w := range words {
 		name, value, attached := strings.Cut(strings.ReplaceAll(w, "_", "-"), "=")
 		if !attached && i+1 < len(words) {

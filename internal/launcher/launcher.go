@@ -4,6 +4,7 @@
 package launcher
 
 import (
+	"cmp"
 	"strconv"
 
 	"launch/internal/setting"
@@ -100,10 +101,14 @@ type Line struct {
 
 	// Mpirun.
 	MPI      string   `json:"-"`                 // the parameter of Of; the job has it too
+	GPUs     int      `json:"-"`                 // of this node, for a line to type; 0: not known
 	NP       Ask      `json:"np,omitzero"`       // -np, the sum over the sections; accelerate --num_processes
 	Hostfile Ask      `json:"hostfile,omitzero"` // path
 	Hosts    []string `json:"hosts,omitempty"`   // from --host, without :slots
 }
+
+// Each returns how many processes a node of a line to type has: one for each GPU of this node, or 8 as an example.
+func (l Line) Each() int { return cmp.Or(l.GPUs, 8) }
 
 // Unknown is the text for a value that only the rendezvous knows.
 const Unknown = "<from rendezvous>"
