@@ -36,7 +36,7 @@ func TestLoopbackStoreAddressOfSeveralNodesIsRefused(t *testing.T) {
 	for _, env := range []string{"MASTER_ADDR=127.0.0.1", "MASTER_ADDR=localhost", "PET_MASTER_ADDR=127.0.1.1",
 		"MASTER_ADDR=::1", "MASTER_ADDR=0.0.0.0"} {
 		name, host, _ := strings.Cut(env, "=")
-		refused(t, input("torchrun --nnodes 2 t.py", env), 78, name+" names "+host, "loopback",
+		refused(t, input("torchrun --nnodes 2 t.py", env), 78, name+" names "+host, "each node would wait",
 			"2 nodes (torchrun --nnodes)")
 	}
 	refused(t, input("torchrun --nnodes 2 --rdzv-endpoint localhost:29400 t.py"), 78,

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,6 +23,9 @@ func (r *resolver) fits(nodes int) error {
 	if err == nil {
 		return nil
 	}
+	if word, place, inside := r.line.Entry(); inside {
+		return r.enter(err, nodes, word, place)
+	}
 	argv, once, program := r.line.Instead(nodes)
 	e, ok := errors.AsType[*exit.Error](err)
 	if !ok || argv == nil {
@@ -31,6 +35,32 @@ func (r *resolver) fits(nodes int) error {
 	if program {
 		e.Fix += "   # or --as program, if each node runs it as typed"
 	}
+	return e
+}
+
+// enter returns the error with the line that has launch where the command starts.
+func (r *resolver) enter(err error, nodes, word, place int) error {
+	e, ok := errors.AsType[*exit.Error](err)
+	if !ok {
+		return err
+	}
+	argv := slices.Clone(r.line.Argv)
+	rest := strings.ReplaceAll(strings.Join(argv[word:], " "), "_", "-")
+	var flags []string // variables do not get there
+	if !strings.Contains(rest, "--nnodes") {
+		flags = append(flags, "--nnodes", strconv.Itoa(nodes))
+	}
+	if !strings.Contains(rest, "--master-addr") && !strings.Contains(rest, "--rdzv-endpoint") {
+		flags = append(flags, "--store", cmp.Or(r.in.Flags.Store.V, "HOST"))
+	}
+	ours := r.pasteOf(nil, flags...)
+	if strings.ContainsAny(argv[word], " \t\n") {
+		argv[word] = argv[word][:place] + ours + " " + argv[word][place:]
+		e.Fix = launcher.Quote(argv)
+	} else {
+		e.Fix = launcher.Quote(argv[:word]) + " " + ours + " " + launcher.Quote(argv[word:])
+	}
+	e.Fix += "   # or --as program, if each node runs it as typed"
 	return e
 }
 

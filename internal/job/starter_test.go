@@ -1,10 +1,12 @@
 package job
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 )
@@ -197,5 +199,40 @@ func TestAHintKeepsTheLaunchersOwnOption(t *testing.T) {
 	bad := refused(t, input("ft_launcher --nnodes 2 --ft-log-level DEBUG t.py"), 78, "no store address")
 	if want := "launch --store HOST ft_launcher --nnodes 2 --ft-log-level DEBUG t.py"; !strings.HasPrefix(bad.Fix, want) {
 		t.Errorf("fix %q", bad.Fix)
+	}
+}
+
+// A program that starts the command in another session or on another machine: launch goes there.
+func TestLaunchGoesWhereTheCommandStarts(t *testing.T) {
+	const ours, or = "launch --nnodes 2 --store h ", "   # or --as program, if each node runs it as typed"
+	for line, want := range map[string]string{
+		"tmux new-session -d -s x torchrun t.py":       "tmux new-session -d -s x " + ours + "torchrun t.py",
+		"screen -dmS x torchrun t.py":                  "screen -dmS x " + ours + "torchrun t.py",
+		"ssh g torchrun --nnodes=2 --node-rank=1 t.py": "",
+		"ssh gpu1 python3 t.py":                        "ssh gpu1 " + ours + "python3 t.py",
+		"kubectl exec p -- accelerate launch t.py":     "kubectl exec p -- " + ours + "accelerate launch t.py",
+		"systemd-run --user torchrun t.py":             "systemd-run --user " + ours + "torchrun t.py",
+		"systemd-run --scope torchrun t.py":            "",
+		"ssh gpu1 nvidia-smi":                          "",
+		"ssh gpu1 launch torchrun t.py":                "",
+		"tmux attach":                                  "",
+	} {
+		j, err := Resolve(two(line))
+		bad, _ := errors.AsType[*exit.Error](err)
+		if (bad == nil) != (want == "") || bad != nil && bad.Fix != want+or {
+			t.Errorf("%s: %v %+v, want %q", line, j.Notes, bad, want)
+		}
+	}
+	in := two("")
+	in.Argv = []string{"tmux", "new", "-d", "cd x && torchrun t.py"}
+	if bad := refused(t, in, 78, "tmux starts"); bad.Fix != "tmux new -d 'cd x && "+ours+"torchrun t.py'"+or {
+		t.Errorf("fix %q", bad.Fix)
+	}
+	typed, one := in, in
+	typed.Flags.As, one.Flags.NNodes = flagged("--as", "program"), flagged("--nnodes", "1")
+	for _, in := range []Input{typed, one} {
+		if _, err := Resolve(in); err != nil {
+			t.Errorf("%+v: %v", in.Flags, err)
+		}
 	}
 }

@@ -147,8 +147,12 @@ func (r *resolver) loopback(v setting.Value[Store]) error {
 	if !isLoopback(v.V) {
 		return nil
 	}
-	what := fmt.Sprintf("%s names %s, a loopback address, but the job has %d nodes (%s)",
-		v.From.Name, v.V.Host, r.job.Nodes.V, r.job.Nodes.From.Name)
+	kind := "a loopback address"
+	if a, err := netip.ParseAddr(v.V.Host); err == nil && a.IsUnspecified() {
+		kind = "which is any address of a node itself"
+	}
+	what := fmt.Sprintf("%s names %s, %s, but the job has %d nodes (%s)",
+		v.From.Name, v.V.Host, kind, r.job.Nodes.V, r.job.Nodes.From.Name)
 	if v.From.Tier == setting.Explicit {
 		r.note(finding.Skipf("%s: this is right only if all of them are on this machine", what).Named("job.store"))
 		return nil

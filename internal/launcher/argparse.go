@@ -234,6 +234,9 @@ func (p *argparser) nextValue(m match, i int) (string, error) {
 }
 
 func (p *argparser) noValue(m match) error {
-	return exit.Errorf(exit.Usage, "%s option %s takes no value, got %q", p.name(), m.spelling, m.explicit).
-		Do("%s", m.spelling)
+	e := exit.Errorf(exit.Usage, "%s option %s takes no value, got %q", p.name(), m.spelling, m.explicit)
+	if m.option.dest == "standalone" {
+		return e.Do("drop %[1]s=%[2]s where the job has several nodes; %[1]s for this node alone", m.spelling, m.explicit)
+	}
+	return e.Do("%s", m.spelling)
 }

@@ -78,8 +78,9 @@ type Line struct {
 	Options []Option  `json:"options,omitempty"` // torchrun's or mpirun's own, in order
 	Unknown []int     `json:"unknown,omitempty"` // index in Argv of each option of torchrun that launch does not know
 	// Meant is the option that one of Unknown may be, by its index in Argv.
-	Meant  map[int]string `json:"-"`
-	Inside bool           `json:"inside,omitempty"` // --as torchrun: a script calls torchrun; PET_* is the only channel
+	Meant   map[int]string `json:"-"`
+	AsTyped bool           `json:"-"`                // --as program
+	Inside  bool           `json:"inside,omitempty"` // --as torchrun: a script calls torchrun; PET_* is the only channel
 	// Sealed is the container that starts torchrun without the variables of launch, of which that takes its place.
 	Sealed string   `json:"sealed,omitempty"`
 	Starts []int    `json:"starts,omitempty"` // mpirun: index of the start of each section, which a lone ":" ends

@@ -29,7 +29,7 @@ func Parse(argv []string, as string) (Line, error) {
 	}
 	switch {
 	case as == string(Program):
-		l.Kind, l.Starter, l.At = Program, "", l.Program
+		l.Kind, l.Starter, l.At, l.AsTyped = Program, "", l.Program, true
 		l.Rest = l.At
 	case l.Kind == Torchrun:
 		return l, l.parseTorchrun(module)

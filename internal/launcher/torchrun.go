@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -86,7 +87,7 @@ func (l Line) CheckNodes(nodes int) error {
 	case l.Sealed != "":
 		return l.checkSealed()
 	}
-	if err := l.checkSrun(); err != nil {
+	if err := cmp.Or(l.checkSrun(), l.checkEntry()); err != nil {
 		return err
 	}
 	return l.checkStarter(nodes)

@@ -14,7 +14,7 @@ import (
 // wrapper is a program that starts a command in its arguments, which launch leaves as typed: a container, or a shell.
 type wrapper struct {
 	names string // space-separated
-	subs  string // the first argument of the lines that count: "exec run"; "": all
+	subs  string // the first words of the lines that count: "run,compose run"; "": all
 	// command is the option after which the command is one argument, to which letters may be joined: bash -ec; "": the
 	// command is words
 	command string
@@ -26,9 +26,20 @@ func wrappers() []wrapper {
 	const clean = "--cleanenv -e --containall -C"
 	return []wrapper{
 		{names: "bash sh dash zsh script", command: "c"},
-		{names: "singularity apptainer", subs: "exec run", seals: clean},
-		{names: "docker podman nerdctl", subs: "run", sealed: true},
+		{names: "singularity apptainer", subs: "exec,run", seals: clean},
+		{names: "docker podman nerdctl", subs: "run,exec,compose run,compose exec", sealed: true},
+		{names: "enroot", subs: "start,exec", sealed: true},
 	}
+}
+
+// sub returns how many of the words are those of subs.
+func (w wrapper) sub(words []string) int {
+	for s := range strings.SplitSeq(w.subs, ",") {
+		if f := strings.Fields(s); len(f) <= len(words) && slices.Equal(f, words[:len(f)]) {
+			return len(f)
+		}
+	}
+	return 0
 }
 
 // wrapperOf returns the wrapper of a name.
@@ -73,7 +84,7 @@ func (l *Line) wrapped() bool {
 	if !ok {
 		return false
 	}
-	if w.subs != "" && (len(before) == 0 || !slices.Contains(strings.Fields(w.subs), before[0])) {
+	if w.subs != "" && w.sub(before) == 0 {
 		return false
 	}
 	inText := len(before) > 0 && strings.HasPrefix(before[len(before)-1], "-") &&
@@ -164,12 +175,14 @@ func (l Line) checkSealed() error {
 // insteadSealed returns the line by which the variables get through.
 func (l Line) insteadSealed() []string {
 	at := l.torchrunIn()
-	out := slices.Clone(l.Argv[:l.Program+2])
+	w, _ := wrapperOf(path.Base(l.Argv[l.Program]))
+	begin := l.Program + 1 + w.sub(l.Argv[l.Program+1:at])
+	out := slices.Clone(l.Argv[:begin])
 	if i := slices.Index(l.Argv[:l.Program], "sudo"); i >= 0 && l.Env.Clear { // docker takes the values of -e from there
 		out = slices.Insert(out, i+1, "-E")
 	}
-	words := l.Argv[l.Program+2 : at]
-	if w, _ := wrapperOf(l.Sealed); !w.sealed {
+	words := l.Argv[begin:at]
+	if !w.sealed {
 		words = slices.DeleteFunc(slices.Clone(words), func(o string) bool {
 			return slices.Contains(strings.Fields(w.seals), o)
 		})
@@ -178,7 +191,7 @@ func (l Line) insteadSealed() []string {
 	network := slices.ContainsFunc(words, func(w string) bool {
 		return w == "--network" || w == "--net" || strings.HasPrefix(w, "--network=") || strings.HasPrefix(w, "--net=")
 	})
-	if !network {
+	if !network && l.Argv[l.Program+1] == "run" { // enroot has the host's, and compose that of its file
 		out = append(out, "--network", "host")
 	}
 	for _, name := range []string{"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",
@@ -218,11 +231,58 @@ func (l Line) checkSrun() error {
 	return nil
 }
 
+// elsewhere are programs that start their command in another session, or on another machine: launch would end at once,
+// or its variables would not get there.
+const elsewhere = "tmux screen systemd-run ssh kubectl oc"
+
+// Entry returns where launch has to go in a line whose program starts the command elsewhere: the index of a word, and
+// the place in it, which is not 0 in the text of a shell.
+func (l Line) Entry() (word, place int, ok bool) {
+	if l.Kind != Program || l.AsTyped || l.Program >= len(l.Argv) ||
+		!slices.Contains(strings.Fields(elsewhere), path.Base(l.Argv[l.Program])) ||
+		slices.Contains(l.Argv, "--scope") || // of systemd-run, which then executes the command itself
+		Placed(strings.Join(l.Argv[l.Program:], " ")) {
+		return 0, 0, false
+	}
+	for i := l.Program + 1; i < len(l.Argv); i++ {
+		w := l.Argv[i]
+		if strings.ContainsAny(w, " \t\n") {
+			if m := started.FindStringSubmatchIndex(w); m != nil {
+				return i, m[2], !strings.Contains(w, "launch ")
+			}
+			continue
+		}
+		switch name := path.Base(w); {
+		case name == "launch":
+			return 0, 0, false
+		case torchrunName.MatchString(name), pythonName.MatchString(name):
+			return i, 0, true
+		}
+		if _, _, ok := findStarter(l.Argv, i); ok {
+			return i, 0, true
+		}
+	}
+	return 0, 0, false
+}
+
+// started matches a launcher, or a Python, that a shell's text starts.
+var started = regexp.MustCompile(
+	`(?:^|[;&|(]\s*|\bexec\s+)((?:\S*/)?(?:torchrun|python[0-9.]*|accelerate|deepspeed)\s)`)
+
+// checkEntry returns the error of a line whose program starts the command elsewhere.
+func (l Line) checkEntry() error {
+	if _, _, ok := l.Entry(); !ok {
+		return nil
+	}
+	return exit.Errorf(exit.Config, "%s starts the command in another session or on another machine, without the "+
+		"variables of launch: each node would train alone", path.Base(l.Argv[l.Program]))
+}
+
 // hint notes that a plain program seems to call torchrun: launch cannot rewrite its
 // arguments, and without that torchrun would start N worlds of one node.
 func (l *Line) hint() []string {
 	at := l.torchrunIn()
-	if at < 0 || Placed(strings.Join(l.Argv[at:], " ")) {
+	if _, _, ok := l.Entry(); ok || at < 0 || Placed(strings.Join(l.Argv[at:], " ")) {
 		return nil
 	}
 	return []string{"torchrun is an argument of " + path.Base(l.Argv[l.Program]) + ", which launch does not " +

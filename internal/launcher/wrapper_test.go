@@ -58,6 +58,12 @@ func TestATorchrunInAWrapperTakesItsPlaceFromVariables(t *testing.T) {
 		"docker run --rm img torchrun --nnodes=2 t.py":                    plain,
 		"singularity exec img torchrun --rdzv_endpoint=h:1 t.py":          plain,
 		"docker build torchrun":                                           plain,
+		"docker exec ctr torchrun t.py":                                   sealed,
+		"docker exec -e PET_NNODES ctr torchrun t.py":                     inside,
+		"docker compose run --rm train torchrun t.py":                     sealed,
+		"docker compose up torchrun":                                      plain,
+		"enroot start img torchrun t.py":                                  sealed,
+		"enroot import torchrun":                                          plain,
 		"bash run.sh torchrun":                                            plain,
 		"python train.py --launcher torchrun":                             plain,
 	} {
@@ -87,6 +93,9 @@ func TestASealedWrapperHasALineThatLetsTheVariablesThrough(t *testing.T) {
 		"apptainer exec --nv --cleanenv img torchrun t.py": "apptainer exec --nv img torchrun t.py",
 		"sudo docker run --net=host img torchrun t.py":     "sudo -E docker run " + given + "--net=host img torchrun t.py",
 		"singularity run -e --nv img torchrun t.py":        "singularity run --nv img torchrun t.py",
+		"enroot start --rw img torchrun t.py":              "enroot start " + given + "--rw img torchrun t.py",
+		"docker compose run --rm train torchrun t.py":      "docker compose run " + given + "--rm train torchrun t.py",
+		"docker exec ctr torchrun t.py":                    "docker exec " + given + "ctr torchrun t.py",
 	} {
 		argv, once, _ := parse(t, line).Instead(2)
 		if diff := cmp.Diff(strings.Fields(want), argv); diff != "" || once {
