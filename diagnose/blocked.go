@@ -1,9 +1,12 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
@@ -18,15 +21,9 @@ const (
 )
 
 // blocked returns what the kernel makes a process wait for, where its system call says so, and what to do; "": unknown.
-func blocked(p *scene.Proc) (what, do string) {
+func (v *view) blocked(n *node, p *scene.Proc) (what, do string) {
 	if p.Syscall == nil {
 		return "", ""
-	}
-	file := ""
-	for _, f := range p.Files {
-		if f.FD == p.Syscall.FD {
-			file = f.Path
-		}
 	}
 	switch name, fd := p.Syscall.Name, p.Syscall.FD; {
 	case p.Syscall.Asks.Port() == dnsPort && p.Moved.Switches <= fewAnswers:
@@ -38,12 +35,36 @@ func blocked(p *scene.Proc) (what, do string) {
 	case name == "write" && (fd == 1 || fd == 2):
 		return "no program reads its output", "look at the program that reads its output: is it stopped, or its disk full?"
 	case name == "flock" || name == "fcntl":
-		if file == "" {
-			return "it waits for a lock on a file", "see who has it: lslocks"
-		}
-		return "it waits for a lock on " + file, fmt.Sprintf("see who has it: lslocks; fuser -v %s", file)
+		return v.lockedFile(n, p)
 	}
 	return "", ""
+}
+
+// lockedFile says which file's lock a process waits for, and who has it.
+func (v *view) lockedFile(n *node, p *scene.Proc) (what, do string) {
+	file, network := "", false
+	for _, f := range p.Files {
+		if f.FD == p.Syscall.FD {
+			file, network = f.Path, remote(f.Type)
+		}
+	}
+	what, do = "it waits for a lock on "+cmp.Or(file, "a file"), "see who has it: lslocks; fuser -v "+file
+	switch k := p.Syscall.Keeper; {
+	case file == "":
+		do = "see who has it: lslocks"
+	case k == nil && network:
+		what += ", which no process of " + n.name + " has: one of another node may"
+		do = "see who has it: lslocks   # on each node that mounts that file system"
+	}
+	if k := p.Syscall.Keeper; k != nil {
+		by := fmt.Sprintf("process %d (%s)", k.PID, k.Comm)
+		if i := slices.IndexFunc(v.seats, func(s *seat) bool { return s.node == n && s.proc.PID == k.PID }); i >= 0 {
+			by = v.seats[i].who()
+		}
+		return what + ", which " + by + " has", fmt.Sprintf("look at why that process has the lock for so long: ps -fp %d"+
+			"   # on %s", k.PID, n.name)
+	}
+	return what, do
 }
 
 // unattended reports whether ranks certainly wait for what only a person or a program outside the job does: to type, or
@@ -56,33 +77,83 @@ func (c claim) unattended() bool {
 		})
 }
 
-// seeing adds where a rank is and what it does.
-func (v *view) seeing(c claim, s *seat) claim {
-	what, do := blocked(s.proc)
-	c.Blocked = what != ""
-	if what == "" {
-		what, do, c.Blocked = v.follow(s).outside()
-	}
+// outer is what a process waits for outside of torch.
+type outer struct {
+	what, do string
+	lasts    bool          // only help from outside ends that
+	idle     time.Duration // for how long the process waits for it without a pause; 0: not known
+}
+
+// waitsFor returns what a rank waits for outside of torch, as far as it is seen.
+func (v *view) waitsFor(s *seat) (o outer) {
 	m := mainStack(s.proc)
 	switch {
 	case m != nil && inDebugger(m):
-		what, do = "it waits for a command in Python's debugger (pdb)", "type c there to go on, or remove the call of "+
-			"breakpoint() from the script"
-		c.Blocked = true
-	case what == "" && m != nil && slices.ContainsFunc(m.Frames, inBaton):
-		what = "it waits for another process that builds an extension of torch, or was killed while it did"
-		do = fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
-			s.node.name)
+		return outer{what: "it waits for a command in Python's debugger (pdb)", do: "type c there to go on, or remove the " +
+			"call of breakpoint() from the script", lasts: true}
+	case m != nil && slices.ContainsFunc(m.Frames, inBaton):
+		return v.baton(s, m)
 	}
+	if o.what, o.do = v.blocked(s.node, s.proc); o.what != "" {
+		o.lasts, o.idle = true, idle(s)
+		return o
+	}
+	t := v.follow(s)
+	if o.what, o.do, o.lasts = t.outside(); o.what != "" && t.still() {
+		o.idle = idle(s)
+	}
+	if w, _ := mainWait(s.proc); o.what == "" && w.In != "" {
+		o.what, o.do = "it "+waitWords(w), fmt.Sprintf("look at what the call of %s at that "+
+			"line waits for: py-spy dump --native --pid %d", w.In, s.proc.PID)
+	}
+	return o
+}
+
+// baton says that a rank waits for the lock file of torch.utils.cpp_extension. It looks at that again and again, so
+// that it waits for as long as the others do.
+func (v *view) baton(s *seat, m *scene.Stack) outer {
+	o := outer{what: "it waits for another process that builds an extension of torch, or was killed while it did",
+		do: fmt.Sprintf("find ${TORCH_EXTENSIONS_DIR:-~/.cache/torch_extensions} -name lock   # on %s: remove an old one",
+			s.node.name)}
+	if dir := m.Values["build_directory"]; dir != "" {
+		file := path.Join(dir, "lock")
+		o.what += ": its lock file " + file + " is there"
+		o.do = fmt.Sprintf("does a process build there? fuser -v %s; else: rm %s   # on %s", dir, file, s.node.name)
+	}
+	if past := pastOf(s); past != nil {
+		o.idle = min(v.waited(), past.Over)
+	}
+	return o
+}
+
+// idle returns for how long the main thread of a rank has waited without a pause, as its companion saw; 0: not known.
+func idle(s *seat) time.Duration {
+	past := pastOf(s)
+	if past == nil || s.proc.Moved.Switches > 0 {
+		return 0
+	}
+	out := past.Over
+	for _, a := range past.Acts {
+		if a.Wakes > 0 {
+			out = min(out, a.Ago)
+		}
+	}
+	return out
+}
+
+// seeing adds where a rank is and what it does.
+func (v *view) seeing(c claim, s *seat) claim {
+	o, m := v.waitsFor(s), mainStack(s.proc)
+	c.Blocked = o.lasts
 	switch slow := v.slowly(s); {
 	case slow != "" && c.Cause == "rank.working":
 		c.what += ": " + slow
 		c.Sure = verdict.Likely
 		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
 	case c.Cause == "rank.working":
-	case what != "":
-		c.what += ": " + what
-		c.Do = do
+	case o.what != "":
+		c.what += ": " + o.what
+		c.Do, c.Idle = o.do, o.idle
 	case s.proc.Retries():
 		loop := "sleeps and wakes"
 		if m != nil {

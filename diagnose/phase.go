@@ -65,7 +65,7 @@ func (v *view) phaseOf(s *seat) phase {
 		switch {
 		case in("init_process_group"):
 			return keys // at its end, where it waits for all ranks (TORCH_DIST_INIT_BARRIER)
-		case s.op.kind == ofMaker || main == nil && v.waitsForKeys(p):
+		case s.op.kind == ofMaker || main == nil && v.waitsForKeys(p) && !v.pollsOther(s):
 			return group // with a stack of the script's own it waits for a key that the script asks for
 		case s.op.kind != noOp:
 			return collective
@@ -91,6 +91,13 @@ func (v *view) waitsForKeys(p *scene.Proc) bool {
 		return p.Wchan == "" && p.Syscall != nil && p.Syscall.Name == "poll" && p.Syscall.Limit > time.Second
 	}
 	return p.Syscall == nil || p.Syscall.Limit == 0 || p.Syscall.Limit > 6*time.Second
+}
+
+// pollsOther reports whether the main thread of a rank waits for data of a connection that does not lead to a store.
+func (v *view) pollsOther(s *seat) bool {
+	return s.proc.Syscall != nil && slices.ContainsFunc(s.node.scene.Sockets, func(k scene.Socket) bool {
+		return k.Inode != 0 && k.Inode == s.proc.Syscall.Socket && !v.isStore(s.node, k)
+	})
 }
 
 // inInit reports whether a rank has called init_process_group and got through to the store.

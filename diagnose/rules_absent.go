@@ -293,7 +293,7 @@ func (v *view) waiters() []*seat {
 		}
 		still = append(still, s)
 		runs[s.proc.Comm]++
-		if what, _ := blocked(s.proc); what == "" && v.linked(s) {
+		if what, _ := v.blocked(s.node, s.proc); what == "" && v.linked(s) {
 			linked = append(linked, s)
 		}
 	}

@@ -154,14 +154,19 @@ func (v *view) broken(s *seat) (claim, bool) {
 
 // suspect returns the file that a process most likely waits for.
 func suspect(p *scene.Proc) *scene.File {
-	var remote *scene.File
+	var far *scene.File
 	for i, f := range p.Files {
 		if p.Syscall != nil && p.Syscall.FD >= 0 && p.Syscall.FD == f.FD && p.Syscall.Name != "poll" {
 			return &p.Files[i]
 		}
-		if strings.HasPrefix(f.Type, "fuse") || strings.HasPrefix(f.Type, "nfs") || f.Type == "lustre" || f.Type == "ceph" {
-			remote = &p.Files[i]
+		if remote(f.Type) {
+			far = &p.Files[i]
 		}
 	}
-	return remote
+	return far
+}
+
+// remote reports whether the file system of a type is on a server.
+func remote(kind string) bool {
+	return strings.HasPrefix(kind, "fuse") || strings.HasPrefix(kind, "nfs") || kind == "lustre" || kind == "ceph"
 }

@@ -208,13 +208,22 @@ func (t *trail) outside() (what, do string, lasts bool) {
 				"proxy let this node reach it? nc -vz %s %d   # on %s", k.Remote, k.Remote.Addr(), k.Remote.Port(),
 				t.rank.node.name), certain
 		}
-		if is, fix := blocked(p); is != "" && p != t.rank.proc {
+		if is, fix := t.v.blocked(t.rank.node, p); is != "" && p != t.rank.proc {
 			return it + strings.TrimPrefix(is, "it "), fix, true
 		}
 		if k := t.asked(p); k != nil {
-			return fmt.Sprintf("%swaits for an answer from %s", it, k.Remote), fmt.Sprintf("look at what runs at %s, or set "+
-				"a time limit for that request", k.Remote), false
+			at := t.v.place(t.rank.node, *k)
+			return fmt.Sprintf("%swaits for an answer from %s", it, at), fmt.Sprintf("look at what runs at %s, or set "+
+				"a time limit for that request", at), false
 		}
+	}
+	if by, pid := t.stranger(); pid != 0 {
+		it := "it "
+		if by != t.rank.proc {
+			it += t.way(by)
+		}
+		return fmt.Sprintf("%swaits for process %d, which is not of the job", it, pid), fmt.Sprintf("look at what that "+
+			"process does: ps -fp %d   # on %s", pid, t.rank.node.name), false
 	}
 	if p := find(t.all, func(p *scene.Proc) bool { return p != t.rank.proc && t.byData(p) }); p != nil {
 		what = "it waits for " + nameOf(p, t.rank.proc)
@@ -223,10 +232,6 @@ func (t *trail) outside() (what, do string, lasts bool) {
 		}
 		return what, fmt.Sprintf("look at what that process does: py-spy dump --nonblocking --pid %d   # on %s", p.PID,
 			t.rank.node.name), false
-	}
-	if w, _ := mainWait(t.rank.proc); w.In != "" {
-		return "it " + waitWords(w), fmt.Sprintf("look at what the call of %s at that "+
-			"line waits for: py-spy dump --native --pid %d", w.In, t.rank.proc.PID), false
 	}
 	return "", "", false
 }
@@ -255,15 +260,38 @@ func (t *trail) unanswered(p *scene.Proc) (k *scene.Socket, certain bool) {
 	return t.socket(func(k scene.Socket) bool { return k.PID == p.PID && k.Unanswered() }), false
 }
 
+// still reports whether no thread of a process that the rank waits for has gone on during the look.
+func (t *trail) still() bool {
+	return find(t.all, func(p *scene.Proc) bool { return p != t.rank.proc && !p.Still }) == nil
+}
+
+// stranger returns a process of the job whose main thread waits for the other end of a pipe or unix socket that only
+// processes outside the job have, and the first of these; 0: there is none.
+func (t *trail) stranger() (by *scene.Proc, pid int) {
+	for _, p := range t.all {
+		w, _ := mainWait(p)
+		ofJob := slices.ContainsFunc(w.Ends, func(e int) bool { return t.procs[e] != nil })
+		if (w.On == scene.OnData || w.On == scene.OnRoom) && len(w.Ends) > 0 && !ofJob && t.byData(p) {
+			return p, w.Ends[0]
+		}
+	}
+	return nil, 0
+}
+
 // asked returns the connection from which the main thread of a process waits for data.
 func (t *trail) asked(p *scene.Proc) *scene.Socket {
 	c := p.Syscall
 	if c == nil || c.Socket == 0 || !slices.Contains([]string{"poll", "ppoll", "read", "recvfrom", "recvmsg"}, c.Name) {
 		return nil
 	}
-	return t.socket(func(k scene.Socket) bool {
-		return k.PID == p.PID && k.Inode == c.Socket && k.State == "established"
+	all := t.rank.node.scene.Sockets
+	i := slices.IndexFunc(all, func(k scene.Socket) bool {
+		return k.PID == p.PID && k.Inode == c.Socket && k.State == "established" && t.v.ofOthers(t.rank.node, k)
 	})
+	if i < 0 {
+		return nil
+	}
+	return &all[i]
 }
 
 func (t *trail) socket(f func(scene.Socket) bool) *scene.Socket {

@@ -189,6 +189,8 @@ type Syscall struct {
 	Socket uint64 `json:"socket,omitempty"`
 	// Asks is the other end of that socket, where it is of UDP and the call waits at most a minute, as for an answer.
 	Asks netip.AddrPort `json:"asks,omitzero"`
+	// Keeper has the lock of a file that the call waits for; nil: no process of this node is seen to have it.
+	Keeper *Keeper `json:"keeper,omitempty"`
 	// Terminal: that descriptor is of a terminal.
 	Terminal bool `json:"terminal,omitempty"`
 	// Path is the file that it is about, where the process is in state D and it can be read; Mount and Type are the mount
@@ -240,7 +242,8 @@ type Stack struct {
 	State  string   `json:"state"`  // active, idle
 	Frames []string `json:"frames"` // "init_process_group (torch/distributed/distributed_c10d.py:2721)"
 	// Values are what arguments and variables of functions of torch.distributed hold, of the innermost that has them:
-	// "src": "1". Only a few names are read, and only numbers, names of workers and of types of placements.
+	// "src": "1". Only a few names are read, and only numbers, names of workers, of types of placements
+	// and of a folder where an extension is built.
 	Values map[string]string `json:"values,omitempty"`
 	From   string            `json:"from"` // py-spy, or what else made it
 }

@@ -166,23 +166,27 @@ func parseStacks(text string) []Stack {
 // deep is how far py-spy indents the variables of a frame.
 const deep = "            "
 
-// kinds are the variables of torch.distributed that say which rank this is and with whom it exchanges data, each with
-// its file and which form its values have. Others may be secret, or large.
+// c10d is the file of torch's collectives.
+const c10d = "distributed/distributed_c10d.py"
+
+// kinds are the variables of torch that say which rank this is and with whom it exchanges data, and where it builds an
+// extension, each with its file and which form its values have. Others may be secret, or large.
 var kinds = map[string]struct{ file, form string }{
-	"src": {"distributed_c10d.py", "n"}, "dst": {"distributed_c10d.py", "n"}, "tag": {"distributed_c10d.py", "n"},
-	"group_src": {"distributed_c10d.py", "n"}, "group_dst": {"distributed_c10d.py", "n"},
-	"to":      {"rpc/api.py", "s"},
-	"current": {"tensor/_redistribute.py", "t"}, "target": {"tensor/_redistribute.py", "t"},
-	"works": {"pipelining/schedules.py", "k"}, "rank": {"", "n"}, "world_size": {"", "n"},
+	"src": {c10d, "n"}, "dst": {c10d, "n"}, "tag": {c10d, "n"}, "group_src": {c10d, "n"}, "group_dst": {c10d, "n"},
+	"to":      {"distributed/rpc/api.py", "s"},
+	"current": {"distributed/tensor/_redistribute.py", "t"}, "target": {"distributed/tensor/_redistribute.py", "t"},
+	"works": {"distributed/pipelining/schedules.py", "k"}, "rank": {"distributed/", "n"},
+	"world_size": {"distributed/", "n"}, "build_directory": {"utils/cpp_extension.py", "p"},
 }
 
-// value takes a variable of the innermost frame of torch.distributed that has it.
+// value takes a variable of the innermost frame of torch that has it.
 func (s *Stack) value(line string) {
 	name, text, _ := strings.Cut(strings.TrimSpace(line), ": ")
 	kind, ok := kinds[name]
-	if !ok || len(s.Frames) == 0 || !strings.Contains(s.Frames[len(s.Frames)-1], "torch/distributed/"+kind.file) {
+	if !ok || len(s.Frames) == 0 || !strings.Contains(s.Frames[len(s.Frames)-1], "torch/"+kind.file) {
 		return
 	}
+	most := 64
 	switch kind.form {
 	case "n":
 		_, err := strconv.Atoi(text)
@@ -190,6 +194,9 @@ func (s *Stack) value(line string) {
 	case "s":
 		text, ok = strings.CutPrefix(text, `"`)
 		text = strings.TrimSuffix(text, `"`)
+	case "p": // py-spy cuts a long one
+		text, most = strings.Trim(text, `"`), maxValue
+		ok = strings.HasPrefix(text, "/") && !strings.HasSuffix(text, "...")
 	case "t":
 		text, ok = strings.CutPrefix(text, "<")
 		text, _, _ = strings.Cut(text, " ")
@@ -200,7 +207,7 @@ func (s *Stack) value(line string) {
 		if s.Values == nil {
 			s.Values = map[string]string{}
 		}
-		s.Values[name] = clean(text, 64)
+		s.Values[name] = clean(text, most)
 	}
 }
 

@@ -195,6 +195,9 @@ func readSyscall(pid int, state string) (*Syscall, error) {
 	if s.Socket != 0 && s.Limit > 0 && s.Limit <= time.Minute {
 		s.Asks = datagrams(pid, s.Socket)
 	}
+	if s.Name == "flock" || s.Name == "fcntl" {
+		s.Keeper = keeperOf(pid)
+	}
 	if state == "D" {
 		s.place(pid, args)
 	}

@@ -44,6 +44,8 @@ type Verdict struct {
 	Do    string         `json:"do"`
 	// Blocked: the process waits in a system call for something outside the job, such as a lock, and Says has it.
 	Blocked bool `json:"blocked,omitempty"`
+	// Idle is for how long the process has waited without a pause for what Says names; 0: not known, or it names nothing.
+	Idle time.Duration `json:"-"`
 }
 
 // Answer is all that is to be said of one job.

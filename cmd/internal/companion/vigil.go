@@ -12,6 +12,10 @@ import (
 // finds no such thing doubles the time until the next one: a job that pauses often is looked at less and less.
 const earlyLook = 10 * time.Second
 
+// namedWait is how long a rank has waited for what a look can name, such as a child or the answer of a server, when
+// that is said. It may go on without help.
+const namedWait = 45 * time.Second
+
 // look is why a job is looked at.
 type look int
 
@@ -121,18 +125,33 @@ func (w *vigil) judge(f found, hangs bool, l look) (found, bool) {
 	return f, false
 }
 
-// judgeEarly reports whether a second early look has found the same: what ends only by help from outside the job.
+// judgeEarly reports whether a second early look has found the same: what ends only by help from outside the job, or
+// what a rank waits for since namedWait.
 func (w *vigil) judgeEarly(f found, hangs bool) bool {
-	if !hangs || !held(f.answer.Why[0]) {
-		w.pause = min(2*w.pause, w.after)
-		w.candidate, w.early = "", w.pause // a rank that still starts may call by then
-		return false
+	first := verdict.Verdict{}
+	if hangs {
+		first = f.answer.Why[0]
 	}
 	same := f.key == w.candidate
-	if w.candidate = f.key; same {
-		w.early = w.after
+	w.candidate = f.key
+	switch {
+	case hangs && held(first):
+		if same {
+			w.early = w.after
+		}
+		return same
+	case first.Idle > 0:
+		if same && first.Idle >= namedWait {
+			w.early = w.after
+			return true
+		}
+		w.pause = min(2*w.pause, w.after)
+		w.early += max(namedWait-first.Idle, hangPoll)
+		return false
 	}
-	return same
+	w.pause = min(2*w.pause, w.after)
+	w.candidate, w.early = "", w.pause // a rank that still starts may call by then
+	return false
 }
 
 // ofStacks reports whether the stacks of several ranks show a cause: they are of different moments.

@@ -111,6 +111,9 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 	left.Blocked, likely.Sure = false, verdict.Likely
 	retries := likely
 	retries.Blocked = true
+	child := func(idle time.Duration) verdict.Verdict {
+		return verdict.Verdict{Cause: "rank.left", Sure: verdict.Likely, Ranks: []int{1}, Idle: idle}
+	}
 	for _, tt := range []struct {
 		name  string
 		after time.Duration
@@ -132,6 +135,10 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 			named("store.elsewhere")}, 45},
 		{"a rank that may go on", 2 * time.Minute, []verdict.Verdict{left}, 120},
 		{"likely", 2 * time.Minute, []verdict.Verdict{likely}, 120},
+		{"a child", 2 * time.Minute, []verdict.Verdict{child(8e9), child(46e9)}, 50},
+		{"a child, seen late", 2 * time.Minute, []verdict.Verdict{left, child(18e9), child(47e9)}, 50},
+		{"one child after the other", 2 * time.Minute, []verdict.Verdict{child(8e9), child(3e9)}, 120},
+		{"a child that ends", 2 * time.Minute, []verdict.Verdict{child(40e9), left}, 120},
 		{"another one", 2 * time.Minute, []verdict.Verdict{storage, lock}, 20},
 		{"--hang-after 5s", 5 * time.Second, []verdict.Verdict{left}, 5},
 	} {

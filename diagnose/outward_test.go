@@ -1,0 +1,81 @@
+package diagnose
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+)
+
+// What a rank waits for outside of torch is named, with for how long it has not gone on.
+func TestWhatARankWaitsForIsNamed(t *testing.T) {
+	wait := func(name string, k scene.Keeper, kind string) func(*scene.Scene, *scene.Proc) {
+		return func(_ *scene.Scene, p *scene.Proc) {
+			p.Syscall = &scene.Syscall{Name: name, FD: 9, Keeper: &k}
+			if k.PID == 0 {
+				p.Syscall.Keeper = nil
+			}
+			p.Files = []scene.File{{FD: 9, Path: "/data/index.lock", Type: kind}}
+		}
+	}
+	asks := func(to string, more ...scene.Socket) func(*scene.Scene, *scene.Proc) {
+		return func(s *scene.Scene, p *scene.Proc) {
+			p.Syscall = &scene.Syscall{Name: "recvfrom", FD: 9, Socket: 70}
+			s.Sockets = append(append(s.Sockets, scene.Socket{PID: p.PID, Inode: 70, State: "established",
+				Local: netip.MustParseAddrPort("10.0.0.1:5"), Remote: netip.MustParseAddrPort(to), Info: &scene.Info{}}), more...)
+		}
+	}
+	own := scene.Socket{PID: 10, State: "established", Local: netip.MustParseAddrPort("10.0.0.1:6379"),
+		Remote: netip.MustParseAddrPort("10.0.0.1:5"), Info: &scene.Info{}}
+	for _, tt := range []struct {
+		name string
+		with func(s *scene.Scene, p *scene.Proc)
+		want string
+		idle bool
+	}{
+		{"a lock", wait("flock", scene.Keeper{PID: 77, Comm: "rsync"}, "ext4"),
+			"it waits for a lock on /data/index.lock, which process 77 (rsync) has", true},
+		{"of another rank", wait("fcntl", scene.Keeper{PID: 10, Comm: "python"}, "ext4"),
+			"it waits for a lock on /data/index.lock, which rank 0 (h0, pid 10) has", true},
+		{"of another node", wait("fcntl", scene.Keeper{}, "nfs4"),
+			"it waits for a lock on /data/index.lock, which no process of h0 has: one of another node may", true},
+		{"not seen", wait("flock", scene.Keeper{}, "ext4"), "it waits for a lock on /data/index.lock", true},
+		{"a server", asks("10.66.0.9:443"), "it waits for an answer from 10.66.0.9:443", true},
+		{"on this node", asks("127.0.0.1:6379"), "it waits for an answer from 127.0.0.1:6379 (h0)", true},
+		{"on a node of the job", asks("10.0.0.1:6379"), "it waits for an answer from 10.0.0.1:6379 (h0)", true},
+		{"another rank", asks("10.0.0.1:6379", own), "and does not move", false},
+		{"a daemon", func(_ *scene.Scene, p *scene.Proc) { p.Waits = []scene.Wait{mainOn(scene.OnData, false, 77)} },
+			"it waits for process 77, which is not of the job", true},
+		{"a child", func(s *scene.Scene, p *scene.Proc) {
+			p.Waits = []scene.Wait{mainOn(scene.OnChild, false, 41)}
+			c := childOf(41, mainOn("", false))
+			c.Still = true
+			s.Procs = append(s.Procs, c)
+		}, "it waits for its child process 41 (python)", true},
+		{"a child that goes on", func(s *scene.Scene, p *scene.Proc) {
+			p.Waits = []scene.Wait{mainOn(scene.OnChild, false, 41)}
+			s.Procs = append(s.Procs, childOf(41, mainOn("", false)))
+		}, "it waits for its child process 41 (python)", false},
+		{"a build", func(_ *scene.Scene, p *scene.Proc) {
+			p.Stacks[0].Frames = append([]string{"FileBaton.wait (torch/utils/file_baton.py:42)"}, p.Stacks[0].Frames...)
+			p.Stacks[0].Values = map[string]string{"build_directory": "/cache/ops"}
+		}, "or was killed while it did: its lock file /cache/ops/lock is there", true},
+	} {
+		s := spinning()[0]
+		p := &s.Procs[1]
+		p.State, p.Moved, p.Syscall = "S", scene.Moved{}, &scene.Syscall{Name: "clock_nanosleep", FD: -1}
+		past := scene.Past{PID: p.PID, Over: 2 * time.Minute, Acts: []scene.Act{{Ago: 50 * time.Second, Wakes: 3}}}
+		tt.with(&s, p)
+		s.Past = []scene.Past{past}
+		v := Judge([]scene.Scene{s})[0].Why[0]
+		if v.Cause != "rank.left" || !strings.HasSuffix(v.Says, tt.want) || (v.Idle >= 50*time.Second) != tt.idle {
+			t.Errorf("%s: %+v", tt.name, v)
+		}
+		s.Past[0].Acts = append(past.Acts, scene.Act{Ago: time.Second, Wakes: 1})
+		if v := Judge([]scene.Scene{s})[0].Why[0]; v.Idle > time.Second && tt.name != "a build" {
+			t.Errorf("%s, and it has gone on: %+v", tt.name, v)
+		}
+	}
+}
