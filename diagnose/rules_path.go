@@ -340,7 +340,7 @@ func (v *view) quiet(n *node) (out time.Duration, known bool) {
 				k.Info.Sent+k.Info.Received <= 16 {
 				continue
 			}
-			if last := min(k.Info.LastSent, k.Info.LastRecv); !known || last < out {
+			if last := min(k.Info.LastSent, k.Info.LastRecv); (!known || last < out) && !v.outward(n, k) {
 				out, known = last, true
 			}
 		}

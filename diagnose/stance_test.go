@@ -1,7 +1,9 @@
 package diagnose
 
 import (
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,5 +73,40 @@ func TestARankThatSpinsIsOpenAfterTwoLooks(t *testing.T) {
 	}
 	if s := StanceOf(nil); s != nil {
 		t.Errorf("no job: %+v", s)
+	}
+}
+
+// A rank that polls what is outside of the job uses less than a core, and is at other lines of its loop each time.
+func TestARankThatAsksOneAddressGoesRound(t *testing.T) {
+	asking := func(at int, line, to string) []scene.Scene {
+		all := spinning()
+		s := &all[0]
+		s.Taken = time.Unix(int64(at), 0)
+		s.Procs[1].Moved.CPU = s.Span * 3 / 10
+		s.Procs[1].Stacks[0].Frames = []string{"recv (socket.py:" + line + ")", "ready (train.py:" + line + ")",
+			"<module> (train.py:8)"}
+		s.Sockets = append(s.Sockets, scene.Socket{PID: s.Procs[1].PID, State: "established",
+			Remote: netip.MustParseAddrPort(to), Info: &scene.Info{Sent: uint64(at) * 100, Received: uint64(at) * 90}})
+		return all
+	}
+	a, ok := StanceOf(asking(240, "5", "10.66.0.9:6379")).Spins(StanceOf(asking(120, "4", "10.66.0.9:6379")))
+	if !ok || a.Why[0].Cause != "rank.spins" || a.Why[0].Sure != verdict.Possible ||
+		!strings.Contains(a.Why[0].Says, "goes round in ready (train.py) and asks 10.66.0.9:6379 again and again") {
+		t.Errorf("%v, %+v", ok, a)
+	}
+	for name, last := range map[string]func(all []scene.Scene){
+		"another address": func(all []scene.Scene) {
+			k := all[0].Sockets
+			k[len(k)-1].Remote = netip.MustParseAddrPort("10.66.0.8:6379")
+		},
+		"another place": func(all []scene.Scene) { all[0].Procs[1].Stacks[0].Frames[2] = "<module> (other.py:8)" },
+		"it gets data":  func(all []scene.Scene) { all[0].Sockets[len(all[0].Sockets)-1].Info.Received += 1 << 30 },
+		"it is still":   func(all []scene.Scene) { all[0].Procs[1].Stacks = nil },
+	} {
+		before := asking(120, "4", "10.66.0.9:6379")
+		last(before)
+		if a, ok := StanceOf(asking(240, "5", "10.66.0.9:6379")).Spins(StanceOf(before)); ok {
+			t.Errorf("%s: %+v", name, a.Why)
+		}
 	}
 }
