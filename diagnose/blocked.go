@@ -151,19 +151,8 @@ func (v *view) seeing(c claim, s *seat) claim {
 		c.Sure = verdict.Likely
 		c = c.see(procPath(s.proc, "wchan"), s.proc.Wchan)
 	case c.Cause == "rank.working":
-	case o.what != "":
-		c.what += ": " + o.what
-		c.Do, c.Idle = o.do, o.idle
-	case s.proc.Retries():
-		loop := "sleeps and wakes"
-		if m != nil {
-			in, _, _ := strings.Cut(line(m), " (")
-			loop += " in " + in
-		}
-		c.what = strings.Replace(c.what, "does not move", loop+", as a loop that tries or asks something again", 1)
-		if m != nil {
-			c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
-		}
+	default:
+		c = v.waitingFor(c, s, o)
 	}
 	if m != nil {
 		c = c.see("py-spy", seatName(s)+" at "+line(m))
@@ -174,6 +163,45 @@ func (v *view) seeing(c claim, s *seat) claim {
 		c = c.see(procPath(s.proc, ""), seatName(s)+doing)
 	}
 	return c
+}
+
+// waitingFor adds what a rank that does not work waits for, or in which loop it is.
+func (v *view) waitingFor(c claim, s *seat, o outer) claim {
+	m, loop := mainStack(s.proc), ""
+	switch {
+	case s.proc.Retries() && o.what == "":
+		loop = "sleeps and wakes"
+	case o.idle < settled && v.goesOn(s):
+		loop = "waits, goes on and waits again"
+	}
+	if c.loops = loop != ""; c.loops {
+		if m != nil {
+			in, _, _ := strings.Cut(line(m), " (")
+			loop += " in " + in
+			c.Do = "look at the loop at its line of the stack: what it waits for, another rank or program has to do"
+		}
+		c.what = strings.Replace(c.what, "does not move", loop+", as a loop that tries or asks something again", 1)
+	}
+	if o.what != "" {
+		c.what += ": " + o.what
+		c.Do, c.Idle = o.do, o.idle
+	}
+	return c
+}
+
+// goesOn reports whether the main thread of a rank has gone on and waited again, several times since the others wait,
+// as where it asks a server that answers.
+func (v *view) goesOn(s *seat) bool {
+	past, n := pastOf(s), 0
+	if past == nil {
+		return false
+	}
+	for _, a := range past.Acts {
+		if a.Wakes > 0 && a.Ago < v.waited()-settled {
+			n++
+		}
+	}
+	return n > 2
 }
 
 // inDebugger reports whether a stack is in the loop of pdb that asks for a command: the command itself, which may run

@@ -20,6 +20,8 @@ type claim struct {
 	what  string
 	// shared: of a lost path, a third node reaches both ends.
 	shared bool
+	// loops: a rank waits and goes on, again and again. What it asks for may have an answer each time.
+	loops  bool
 	tunnel string // of a lost path: the interface, if it is a tunnel; "": it is none
 }
 

@@ -72,6 +72,9 @@ func (v *view) answer() verdict.Answer {
 		slices.SortStableFunc(claims, func(a, b claim) int { return working(b) - working(a) })
 	}
 	for _, c := range claims {
+		if c.loops && c.Sure == verdict.Certain { // after all are in order
+			c.Sure = verdict.Likely
+		}
 		a.Why = append(a.Why, c.Verdict)
 	}
 	if a.State != verdict.Running {

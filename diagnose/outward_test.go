@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
 )
 
 // What a rank waits for outside of torch is named, with for how long it has not gone on.
@@ -76,6 +77,34 @@ func TestWhatARankWaitsForIsNamed(t *testing.T) {
 		s.Past[0].Acts = append(past.Acts, scene.Act{Ago: time.Second, Wakes: 1})
 		if v := Judge([]scene.Scene{s})[0].Why[0]; v.Idle > time.Second && tt.name != "a build" {
 			t.Errorf("%s, and it has gone on: %+v", tt.name, v)
+		}
+	}
+}
+
+// A rank that goes on and waits again asks for something, and an answer may be there each time.
+func TestARankThatGoesOnAndWaitsAgainIsNotCertain(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		acts []time.Duration
+		want string
+		sure verdict.Sure
+	}{
+		{"it stands still", nil, "and does not move", verdict.Certain},
+		{"it went on before the others waited", []time.Duration{58e9, 62e9, 70e9}, "and does not move", verdict.Certain},
+		{"it goes on", []time.Duration{2e9, 12e9, 22e9, 32e9},
+			"and waits, goes on and waits again in ready, as a loop that tries or asks something again", verdict.Likely},
+	} {
+		s := spinning()[0]
+		p := &s.Procs[1]
+		p.State, p.Moved, p.Stacks[0].Frames[0] = "S", scene.Moved{}, "ready (train.py:4)"
+		past := scene.Past{PID: p.PID, Over: 2 * time.Minute}
+		for _, ago := range tt.acts {
+			past.Acts = append(past.Acts, scene.Act{Ago: ago, Wakes: 4})
+		}
+		s.Past = []scene.Past{past}
+		a := Judge([]scene.Scene{s})[0]
+		if v := a.Why[0]; v.Sure != tt.sure || !strings.HasSuffix(v.Says, tt.want) || a.State != verdict.Open {
+			t.Errorf("%s: %s, %+v", tt.name, a.State, v)
 		}
 	}
 }
