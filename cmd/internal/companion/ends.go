@@ -304,6 +304,9 @@ func (e *ends) together() *rankEnd {
 	return nil
 }
 
+// soonAfter is the longest time from a rank's end with 0 until one fails for that whose connections to it are closed.
+const soonAfter = 30 * time.Second
+
 // blame prints which rank of another node ended before something of this node failed, unless a finding about another
 // node is printed already.
 func (e *ends) blame(what string) {
@@ -329,6 +332,10 @@ func (e *ends) blame(what string) {
 		if failed.Unread {
 			first = "first look at what read the output of " + failed.Node + ": why has it ended? A print fails there " +
 				"since then (BrokenPipeError, SIGPIPE)"
+		}
+		if left != nil && failed.Status < 128 && failed.fix() == "" && e.failed.at.Sub(e.left.at) < soonAfter {
+			first = fmt.Sprintf("first look at rank %d, which ended with 0: does it make fewer steps than the others, or call "+
+				"sys.exit? Ranks that exchange data with it fail then\nthen look at what %s printed", left.Rank, failed.Node)
 		}
 		f := finding.Warnf("%s, before %s failed: its failure may follow from that", failed, what).
 			Named("node.failed").Do("%s", strings.TrimSpace(first))

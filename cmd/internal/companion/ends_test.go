@@ -220,3 +220,33 @@ func TestTheSignalThatEndedANodeIsNamed(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// Where a rank had ended with 0 shortly before the first failure, the remedy begins with that rank.
+func TestTheRemedyBeginsWithARankThatLeft(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		status int
+		after  time.Duration
+		want   string
+	}{
+		{"soon", 1, 4 * time.Second, "first look at rank 2, which ended with 0"},
+		{"long after", 1, 5 * time.Minute, "first look at what host1 printed"},
+		{"a signal", 139, time.Second, "first look at what host1 printed"},
+	} {
+		do := ""
+		e := &ends{p: &companion{spec: &Spec{}, world: &rendezvous.World{Self: rendezvous.Member{ID: "own"}},
+			print: func(_ finding.From, f finding.Finding, _ string) { do = f.Fix }}}
+		e.p.ended.Store(true)
+		e.failed.end = rankEnd{ID: "other", Rank: 3, Node: "host1", Status: tt.status}
+		e.left.end, e.left.at = rankEnd{ID: "other", Rank: 2, Node: "host1"}, time.Now().Add(-6*time.Minute)
+		e.failed.at = e.left.at.Add(tt.after)
+		e.crashed.heard, e.failed.heard, e.left.heard = make(chan none), make(chan none), make(chan none)
+		close(e.failed.heard)
+		close(e.left.heard)
+		e.failed.own.Store(1)
+		e.blame("this node's command")
+		if !strings.HasPrefix(do, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, do, tt.want)
+		}
+	}
+}
