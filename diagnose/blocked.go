@@ -120,10 +120,17 @@ func (v *view) baton(s *seat, m *scene.Stack) outer {
 		o.what += ": its lock file " + file + " is there"
 		o.do = fmt.Sprintf("does a process build there? fuser -v %s; else: rm %s   # on %s", dir, file, s.node.name)
 	}
-	if past := pastOf(s); past != nil {
-		o.idle = min(v.waited(), past.Over)
-	}
+	o.idle = v.looping(s)
 	return o
+}
+
+// looping returns for how long the others wait for a rank that looks for one thing again and again; 0: not known.
+func (v *view) looping(s *seat) time.Duration {
+	past := pastOf(s)
+	if past == nil {
+		return 0
+	}
+	return min(v.waited(), past.Over)
 }
 
 // idle returns for how long the main thread of a rank has waited without a pause, as its companion saw; 0: not known.

@@ -108,3 +108,20 @@ func TestARankThatGoesOnAndWaitsAgainIsNotCertain(t *testing.T) {
 		}
 	}
 }
+
+// Workers of a DataLoader that wait for a lock of their own are named as long as the others wait.
+func TestWorkersThatWaitForALockAreNamed(t *testing.T) {
+	s := spinning()[0]
+	p := &s.Procs[1]
+	p.State, p.Moved = "S", scene.Moved{Switches: 1}
+	p.Syscall = &scene.Syscall{Name: "poll", Limit: 5 * time.Second, FD: 4}
+	worker := childOf(41, mainOn(scene.OnLock, true),
+		scene.Wait{Thread: "python", On: scene.OnLock, Own: true, Count: 1})
+	worker.Comm, worker.Wchan = scene.Worker, "futex_do_wait"
+	s.Procs = append(s.Procs, worker)
+	s.Past = []scene.Past{{PID: p.PID, Over: 2 * time.Minute, Acts: []scene.Act{{Ago: 5 * time.Second, Wakes: 1}}}}
+	v := Judge([]scene.Scene{s})[0].Why[0]
+	if v.Cause != "rank.lock" || v.Sure != verdict.Likely || v.Idle != time.Minute {
+		t.Errorf("%+v", v)
+	}
+}

@@ -267,6 +267,7 @@ func (v *view) locked(s *seat) (claim, bool) {
 	if workers := v.lockedWorkers(s); workers > 0 {
 		c := about("rank.lock", verdict.Likely, s, fmt.Sprintf(
 			"waits for its DataLoader, whose %s on a lock", finding.Count(workers, "worker")+" wait"))
+		c.Idle = v.looping(s)
 		if main != nil {
 			c = c.see("py-spy", line(main))
 		}
