@@ -11,9 +11,15 @@ import (
 // sandboxed returns why this process may not connect to a port: connect(2) itself is denied, and no route or rule
 // denies packets to there. That is of the process, as with Landlock, a security module, or BPF of its control group.
 func sandboxed(to netip.AddrPort) Fault {
-	fd, _, err := begin(netip.Addr{}, to)
-	if err == nil {
-		_ = unix.Close(fd)
+	byIPsec, err := blocksConnect(func() error {
+		fd, _, err := begin(netip.Addr{}, to)
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+		return err
+	})
+	if byIPsec.Why != "" {
+		return byIPsec
 	}
 	if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 		return Fault{}

@@ -22,8 +22,8 @@ const fewHops = 16
 // it may open no socket or has no free port, there is no route or one that forbids, the interface of the route is down,
 // has no link or no ARP, the node takes the address for its own (Taken) or does not take packets to its own one, an
 // entry leads to another machine (Misdirected), NAT sends the packets on to no machine, the router does not answer, its
-// own queue drops them, they end at a router, its own filter drops them or their answers, or a tunnel on the way is
-// dead. It is the zero Fault where nothing is wrong here. NAT and filters are not looked at where the port is 0.
+// own queue or IPsec drops them, they end at a router, its own filter drops them or their answers, or a tunnel on the
+// way is dead. It is the zero Fault where nothing is wrong here. NAT and filters are not looked at where the port is 0.
 func Stuck(dsts []netip.AddrPort) (f Fault) {
 	for _, dst := range dsts {
 		if f = stuck(dst); f == (Fault{}) {
@@ -46,6 +46,9 @@ func stuck(to netip.AddrPort) Fault {
 	if hops, setting := hopLimit(dst, r.Interface); hops > 0 && hops < fewHops && viaRouter(dst) {
 		return Fault{fmt.Sprintf("this node's packets have a hop limit of %d, and %s is after a router", hops, dst),
 			fmt.Sprintf("sysctl -w %s=64", setting)}
+	}
+	if f := c.sealed(r.Src); f != (Fault{}) {
+		return f
 	}
 	return lost(c)
 }

@@ -1,8 +1,6 @@
 package fabric
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -83,7 +81,6 @@ type Call struct {
 // rp_filter. It is the zero Fault where nothing is wrong here.
 func Wrong(c Call) Fault {
 	c.From, c.To = c.From.Unmap(), netip.AddrPortFrom(c.To.Addr().Unmap(), c.To.Port())
-	to := c.To.Addr()
 	if f := blocked(c); f != (Fault{}) || c.Gone == Long || c.Gone == Astray { // a low hop limit does not appear later
 		return f
 	}
@@ -95,13 +92,8 @@ func Wrong(c Call) Fault {
 		}
 		from = h.src
 	}
-	why := sealed(from, to)
-	if why == "" && c.Risen.NoState > 0 {
-		why = "this node's IPsec drops packets for lack of a security association (XfrmOutNoStates in " +
-			"/proc/net/xfrm_stat rises)"
-	}
-	if why != "" {
-		return Fault{why, "ip xfrm policy; ip xfrm state: is the IKE daemon up (strongSwan, Libreswan)?"}
+	if f := c.sealed(from); f != (Fault{}) {
+		return f
 	}
 	if f := c.refusedAnswers(from); f != (Fault{}) {
 		return f
@@ -163,23 +155,33 @@ func inAny(addrs []net.Addr, other netip.Addr) bool {
 	})
 }
 
-// Drops are counters of packets that this network namespace has dropped.
+// Drops are counters of packets that this network namespace has dropped. Those of IPsec are in
+// Documentation/networking/xfrm_proc.rst.
 type Drops struct {
 	ReversePath int64 // IPReversePathFilter: by rp_filter, without ARP
-	NoState     int64 // XfrmOutNoStates: IPsec has a policy for them, and no security association
 	Sums        int64 // InCsumErrors of TCP: they arrived with a wrong checksum
+	NoState     int64 // XfrmOutNoStates: IPsec has a policy for them, and no security association
+	OutBlocked  int64 // XfrmOutPolBlock: a policy of IPsec blocks what leaves
+	InBlocked   int64 // XfrmInPolBlock: one blocks what arrives
+	Unsealed    int64 // XfrmInTmplMismatch: one takes what arrives only as it is not
+	Unknown     int64 // XfrmInNoStates: they arrived sealed, and there is no security association
 }
 
 // ReadDrops reads the counters, from /proc.
 func ReadDrops(proc fs.FS) Drops {
+	ipsec := readText(proc, "net/xfrm_stat")
 	return Drops{ReversePath: columnOf(readText(proc, "net/netstat"), "TcpExt:", "IPReversePathFilter"),
-		NoState: lineOf(readText(proc, "net/xfrm_stat"), "XfrmOutNoStates"),
-		Sums:    columnOf(readText(proc, "net/snmp"), "Tcp:", "InCsumErrors")}
+		Sums:    columnOf(readText(proc, "net/snmp"), "Tcp:", "InCsumErrors"),
+		NoState: lineOf(ipsec, "XfrmOutNoStates"), OutBlocked: lineOf(ipsec, "XfrmOutPolBlock"),
+		InBlocked: lineOf(ipsec, "XfrmInPolBlock"), Unsealed: lineOf(ipsec, "XfrmInTmplMismatch"),
+		Unknown: lineOf(ipsec, "XfrmInNoStates")}
 }
 
 // Since returns how far the counters have risen since an earlier look.
 func (d Drops) Since(before Drops) Drops {
-	return Drops{d.ReversePath - before.ReversePath, d.NoState - before.NoState, d.Sums - before.Sums}
+	return Drops{d.ReversePath - before.ReversePath, d.Sums - before.Sums, d.NoState - before.NoState,
+		d.OutBlocked - before.OutBlocked, d.InBlocked - before.InBlocked, d.Unsealed - before.Unsealed,
+		d.Unknown - before.Unknown}
 }
 
 // columnOf returns a counter of a group in /proc/net/netstat or snmp: a line of names, then one of values.
@@ -204,52 +206,4 @@ func lineOf(text, name string) (n int64) {
 		}
 	}
 	return n
-}
-
-// sealed returns why this node's IPsec drops packets of TCP between two addresses; "": it does not, or this user may
-// not read its policies.
-func sealed(from, to netip.Addr) string {
-	family := netlink.FAMILY_V4
-	if to.Is6() {
-		family = netlink.FAMILY_V6
-	}
-	policies, err := netlink.XfrmPolicyList(family)
-	if err != nil || len(policies) == 0 {
-		return ""
-	}
-	states, err := netlink.XfrmStateList(family)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
-		return ""
-	}
-	return ipsecDrops(policies, states, from, to)
-}
-
-// ipsecDrops judges by the policy that applies, the one with the least priority value (ip-xfrm(8)). A state without an
-// SPI is one that IPsec still asks for.
-func ipsecDrops(policies []netlink.XfrmPolicy, states []netlink.XfrmState, from, to netip.Addr) string {
-	in := func(n *net.IPNet, a netip.Addr) bool { return n == nil || n.Contains(a.AsSlice()) }
-	policies = slices.DeleteFunc(slices.Clone(policies), func(p netlink.XfrmPolicy) bool {
-		return p.Dir != netlink.XFRM_DIR_OUT || !in(p.Dst, to) || !in(p.Src, from) || p.Mark != nil || p.Ifid != 0 ||
-			p.Ifindex != 0 || p.Proto != 0 && p.Proto != unix.IPPROTO_TCP || p.DstPort != 0 || p.SrcPort != 0
-	})
-	if len(policies) == 0 {
-		return ""
-	}
-	p := slices.MinFunc(policies, func(a, b netlink.XfrmPolicy) int { return cmp.Compare(a.Priority, b.Priority) })
-	if p.Action == netlink.XFRM_POLICY_BLOCK {
-		return fmt.Sprintf("this node's IPsec has a policy that blocks packets to %s", to)
-	}
-	for _, t := range p.Tmpls {
-		end := t.Dst
-		if end == nil || end.IsUnspecified() {
-			end = to.AsSlice()
-		}
-		if t.Optional == 0 && !slices.ContainsFunc(states, func(s netlink.XfrmState) bool {
-			return s.Spi != 0 && s.Proto == t.Proto && s.Dst.Equal(end) && (t.Reqid == 0 || s.Reqid == t.Reqid)
-		}) {
-			return fmt.Sprintf("this node's IPsec has a policy for packets to %s and no security association, so it drops "+
-				"them", to)
-		}
-	}
-	return ""
 }
