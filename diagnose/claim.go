@@ -23,6 +23,7 @@ type claim struct {
 	// loops: a rank waits and goes on, again and again. What it asks for may have an answer each time.
 	loops  bool
 	tunnel string // of a lost path: the interface, if it is a tunnel; "": it is none
+	pings  bool   // of a lost path: the machine at its other end answers ping
 }
 
 // claimed makes a claim of a cause of the table, with its remedy.

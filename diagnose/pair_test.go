@@ -22,6 +22,7 @@ func TestTheReasonOfALostPathIsSaidAsFarAsNodesShowIt(t *testing.T) {
 		name  string
 		near  []scene.Way
 		far   []scene.Way
+		has   []string // hardware addresses, of both
 		via   *scene.Relay
 		back  uint64 // bytes of the far end that have arrived at the near one
 		there uint64
@@ -51,6 +52,19 @@ func TestTheReasonOfALostPathIsSaidAsFarAsNodesShowIt(t *testing.T) {
 			says: "packets from h1 do not arrive at h0, those from h0 do: a filter on h0", do: "on h0: what concerns 10.0.0.2"},
 		{name: "both do", via: passed, there: 900, back: 900, cause: "path.lost", says: "a filter on one of the two"},
 		{name: "without a third node", back: 900, cause: "path.lost", says: "any more, since 60 s: packets from h0 do not"},
+		{name: "it answers ping", near: []scene.Way{{To: b, Pings: true, Heard: true}}, cause: "path.lost",
+			says: "and h1 answers ping: something drops TCP alone", do: "ip xfrm policy", not: "cable"},
+		{name: "it answers ping, and one direction carries bytes", near: []scene.Way{{To: b, Pings: true}}, via: passed,
+			back: 900, cause: "path.lost", says: "; ping gets through: packets from h0 do not arrive at h1"},
+		{name: "an entry of the near end leads elsewhere", near: []scene.Way{{To: b, Fixed: both[0]}}, has: both[1:],
+			back: 900, cause: "path.here", says: "h0 has a permanent neighbour entry for 10.0.0.2 with the hardware address " +
+				"02:00:00:00:00:01, and h1 has no interface with that", do: "# on h0"},
+		{name: "its entry is right", near: []scene.Way{{To: b, Fixed: both[0]}}, has: both, back: 900, cause: "path.lost",
+			says: "packets from h0 do not arrive at h1"},
+		{name: "an entry of the far end leads elsewhere", far: []scene.Way{{To: a, Fixed: both[1]}}, has: both[:1],
+			there: 900, cause: "path.here", says: "h1 has a permanent neighbour entry for 10.0.0.1", do: "# on h1"},
+		{name: "its packets arrive all the same", far: []scene.Way{{To: a, Fixed: both[1]}}, has: both[:1], back: 900,
+			cause: "path.lost", says: "packets from h0 do not arrive at h1"},
 		{name: "no machine answers by ARP", near: []scene.Way{{To: b, Asked: true}}, cause: "path.lost",
 			says: "no machine answers for 10.0.0.2 by ARP: a cable, a port of the switch, or the host", not: "filter"},
 		{name: "one does", near: []scene.Way{{To: b, Asked: true, ARP: []string{"02:00:00:00:00:01"}}},
@@ -71,6 +85,7 @@ func TestTheReasonOfALostPathIsSaidAsFarAsNodesShowIt(t *testing.T) {
 		zero.Sockets[0].Info, one.Sockets[0].Info = info(100+tt.back), info(100+tt.there)
 		zero.Paths = []scene.Path{{From: a, To: b, Outcome: scene.Unreachable}}
 		zero.Ways, one.Ways, one.Via = tt.near, tt.far, tt.via
+		zero.Hardware, one.Hardware = tt.has, tt.has
 		got := Judge([]scene.Scene{zero, one})[0].Why[0]
 		if got.Cause != tt.cause || got.Sure != verdict.Certain || !strings.Contains(got.Says, tt.says) ||
 			!strings.Contains(got.Do, tt.do) || tt.not != "" && strings.Contains(got.Says, tt.not) {
@@ -130,6 +145,17 @@ func TestALostPathThroughATunnelHasNoCable(t *testing.T) {
 				strings.Contains(got, "its end of the tunnel tailscale0") != (tunnel != "") {
 				t.Errorf("%q: %q", tunnel, got)
 			}
+		}
+		for i := range all {
+			all[i].pings = true
+		}
+		got := (&view{hosts: []*node{a, b, c}}).bothEnds(slices.Clone(all))
+		if len(got) != 1 || !strings.Contains(got[0].Says, "drops TCP alone") {
+			t.Errorf("all answer ping: %q", got[0].Says)
+		}
+		all[1].pings = false
+		if got := (&view{hosts: []*node{a, b, c}}).bothEnds(all)[0].Says; strings.Contains(got, "TCP alone") {
+			t.Errorf("one does: %q", got)
 		}
 		near := &node{name: "a", scene: &scene.Scene{Ways: []scene.Way{{To: netip.MustParseAddr("10.0.0.2"),
 			Tunnel: tunnel}}}}

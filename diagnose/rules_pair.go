@@ -58,6 +58,33 @@ func (p pair) showsItself() (claim, bool) {
 				of(nil, end.n).do(first), true
 		}
 	}
+	return p.strayEntry()
+}
+
+// strayEntry returns the claim about an end of a path whose entry for the other end has a hardware address that the
+// other end does not have. A machine between may have it, and pass packets on.
+func (p pair) strayEntry() (claim, bool) {
+	if p.near == nil || p.far == nil || p.near.scene == nil || p.far.scene == nil {
+		return claim{}, false
+	}
+	deaf, _ := p.deaf()
+	for _, end := range []struct {
+		at, of *node
+		to     netip.Addr
+	}{{p.near, p.far, p.remote}, {p.far, p.near, p.local}} {
+		fixed, has := wayTo(end.at, end.to).Fixed, end.of.scene.Hardware
+		if fixed == "" || len(has) == 0 || slices.Contains(has, fixed) || !end.of.isAt(end.to) || deaf == end.at {
+			continue
+		}
+		sure := verdict.Likely
+		if deaf == end.of {
+			sure = verdict.Certain
+		}
+		return claimed("path.here", sure, fmt.Sprintf("%s has a permanent neighbour entry for %s with the hardware address "+
+			"%s, and %s has no interface with that (it has %s)", p.name(end.at), end.to, fixed, p.name(end.of),
+			finding.Some(has))).of(nil, end.at).do(fmt.Sprintf("ip neigh show %s   # on %s: what has set that entry? "+
+			"ip neigh del %[1]s dev IFACE", end.to, p.name(end.at))), true
+	}
 	return claim{}, false
 }
 
@@ -165,6 +192,14 @@ func ownLog(node string) string {
 const lostFix = "look at the cable, the port of the switch, a filter that was just loaded (nft list ruleset) and the " +
 	"host; or end the job and start without that node"
 
+// tcpAlone is what may be wrong where a machine answers ping, and no call.
+const tcpAlone = "something drops TCP alone, on one of the two or between: a filter, IPsec, or a tunnel whose " +
+	"packets of TCP have wrong checksums"
+
+// sumsFix shows packets of a tunnel that have wrong checksums, and is what helps then.
+const sumsFix = "nstat -az TcpInCsumErrors UdpInCsumErrors   # on both nodes: does one rise? then\n" +
+	"ethtool -K IFACE tx off   # of the interface below the tunnel"
+
 // lost says why a path is lost, as far as the nodes show it, and what to look at. What is not excluded remains.
 func (p pair) lost() (says, do string) {
 	way := wayTo(p.near, p.remote)
@@ -180,6 +215,10 @@ func (p pair) lost() (says, do string) {
 			text = fmt.Sprintf("; packets from %s still arrive, so it is only that way", p.where)
 		}
 		return ": " + way.Trail + text, way.TrailFix
+	case way.Pings && deaf == nil:
+		return fmt.Sprintf(", and %s answers ping: %s", p.where, tcpAlone),
+			fmt.Sprintf("%s   # on %s: what concerns %s; on %s: what concerns %s\n%s", filters, p.name(p.near), p.remote,
+				p.where, p.local, sumsFix)
 	case p.third == "" && way.Heard && deaf == nil:
 		return fmt.Sprintf("; packets from %s still arrive at %s, so no cable: a route, a table of addresses, a filter "+
 				"or a dead member of a LAG on the way to %s, or there", p.where, p.near.name, p.where),
@@ -207,6 +246,9 @@ func (p pair) lost() (says, do string) {
 		text := ""
 		if p.third != "" {
 			text = ", and " + p.third + soundEnds
+		}
+		if way.Pings {
+			text += "; ping gets through"
 		}
 		from, at := p.name(heard), p.name(deaf)
 		return fmt.Sprintf("%s: packets from %s do not arrive at %s, those from %s do: a filter on %s, or between the two",

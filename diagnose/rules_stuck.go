@@ -122,7 +122,7 @@ func (v *view) lost(n, other *node, where string, k scene.Socket, tried bool) cl
 	c := claimed("path.lost", verdict.Certain, fmt.Sprintf("%s gets no answer from %s any more, since %s%s", n.name, where,
 		ago(k.Info.LastRecv), why))
 	c.Do = cmp.Or(do, c.Do)
-	c.shared, c.tunnel = p.third != "", wayTo(n, remote).Tunnel
+	c.shared, c.tunnel, c.pings = p.third != "", wayTo(n, remote).Tunnel, wayTo(n, remote).Pings
 	if k.SendQ > 4096 && !tried {
 		c.Sure = verdict.Likely
 		c.Says += "; or an MTU on the path is too small"
@@ -190,8 +190,10 @@ func (v *view) cutOff(all []claim) []claim {
 	common := slices.Clone(all[first].Nodes)
 	var others []string
 	var paths []finding.Seen
+	pings := true
 	for _, c := range all {
 		if lost(c) {
+			pings = pings && c.pings
 			if c.shared {
 				return all // a node is not cut off that another one reaches
 			}
@@ -209,6 +211,11 @@ func (v *view) cutOff(all []claim) []claim {
 	at := "its cable, its port of the switch"
 	if c.tunnel != "" {
 		at = fmt.Sprintf("its end of the tunnel %s, the network below that", c.tunnel)
+	}
+	if pings {
+		c.Says = fmt.Sprintf("new and old connections between %s and %s get no answer any more, and ping does: %s",
+			common[0], finding.Some(others), tcpAlone)
+		return append(slices.DeleteFunc(all, lost), c)
 	}
 	c.Says = fmt.Sprintf("%s get no answer from %s any more: %s, or the host", finding.Some(others), common[0], at)
 	if !slices.ContainsFunc(v.hosts, func(n *node) bool { return n.name == common[0] }) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -51,16 +50,6 @@ func rises(counter string) string { return " (" + counter + " in /proc/net/xfrm_
 
 func blockedByIPsec(which, counter string) Fault {
 	return Fault{"this node's IPsec has a policy that blocks packets " + which + rises(counter), showBlocks}
-}
-
-// blocksConnect returns that a policy of IPsec is why connect(2) is refused with EPERM: its counter rises by that.
-func blocksConnect(connect func() error) (f Fault, err error) {
-	before := ReadDrops(os.DirFS("/proc"))
-	err = connect()
-	if errors.Is(err, unix.EPERM) && ReadDrops(os.DirFS("/proc")).Since(before).OutBlocked > 0 {
-		f = blockedByIPsec("that leave", "XfrmOutPolBlock")
-	}
-	return f, err
 }
 
 // ipsec is the policies and security associations of this node.

@@ -24,6 +24,8 @@ type Scene struct {
 	Group Group `json:"group,omitzero"`
 	// Addrs are the addresses of the node's interfaces in the reader's network namespace, without loopback.
 	Addrs []netip.Addr `json:"addrs,omitempty"`
+	// Hardware are the hardware addresses of the same interfaces.
+	Hardware []string `json:"hardware,omitempty"`
 	// Net is the reader's network namespace (its inode).
 	Net uint64 `json:"net,omitempty"`
 	// At is the address at which another node was asked for its scene just now; zero: it was not.
@@ -327,6 +329,8 @@ type Way struct {
 	Tunnel  string   `json:"tunnel,omitempty"` // the interface of the way, if it is a tunnel: no cable
 	Asked   bool     `json:"asked,omitempty"`  // ARP was asked for the address
 	ARP     []string `json:"arp,omitempty"`    // the hardware addresses that answered, one for each machine
+	Fixed   string   `json:"fixed,omitempty"`  // the hardware address that a program has entered for it
+	Pings   bool     `json:"pings,omitempty"`  // its machine answers packets that are not of TCP
 	// Heard: packets of open connections arrived from there during the look; Moved: the other end acknowledged data.
 	Heard bool `json:"heard,omitempty"`
 	Moved bool `json:"moved,omitempty"`

@@ -57,7 +57,8 @@ func Take(ctx context.Context, o Options) (s Scene, err error) {
 	}
 	now := time.Now()
 	s = Scene{Schema: Schema, User: os.Geteuid(), Taken: now.UTC().Truncate(time.Millisecond),
-		Boot: clean(readLine("/proc/sys/kernel/random/boot_id"), 64), Net: namespace("self", "net"), Addrs: addresses()}
+		Boot: clean(readLine("/proc/sys/kernel/random/boot_id"), 64), Net: namespace("self", "net"), Addrs: addresses(),
+		Hardware: hardware()}
 	s.Host, _ = os.Hostname()
 	s.Host = clean(s.Host, maxHost)
 	if o.Processor != nil {
@@ -251,7 +252,7 @@ func (t *table) notes(p *seen) {
 	}
 }
 
-// addresses returns those of this machine's interfaces, without loopback.
+// addresses returns the addresses of this machine's interfaces, without loopback.
 func addresses() []netip.Addr {
 	all, _ := net.InterfaceAddrs()
 	var out []netip.Addr
@@ -260,5 +261,23 @@ func addresses() []netip.Addr {
 			out = append(out, p.Addr().Unmap())
 		}
 	}
-	return out[:min(len(out), 256)]
+	return out[:min(len(out), maxAddrs)]
 }
+
+// hardware returns their hardware addresses; nil where there are too many.
+func hardware() (out []string) {
+	all, _ := net.Interfaces()
+	for _, i := range all {
+		a := i.HardwareAddr.String()
+		if len(i.HardwareAddr) == 6 && i.Flags&net.FlagLoopback == 0 && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	if len(out) > maxAddrs {
+		return nil
+	}
+	return out
+}
+
+// maxAddrs bounds the addresses of a scene.
+const maxAddrs = 256

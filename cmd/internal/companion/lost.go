@@ -76,6 +76,9 @@ func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
 	}
 	p.doctor.forget(n)
 	f := finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost")
+	if now.is == isAbsent && now.sign == fabric.Pings {
+		f = f.Do("nft list ruleset; iptables -S; ip xfrm policy   # there, and on this node")
+	}
 	if p.doctor.alone(p.ctx) {
 		f = f.Do("nft list ruleset; iptables -S; ip -s link   # on this node first: it has lost all others")
 	}

@@ -47,7 +47,7 @@ func TestWhatACallToALostNodeShows(t *testing.T) {
 		peer, command int
 		want          string
 	}{
-		"back":    {there.Peer, noProcess, ", and answers again"},
+		"back":    {there.Peer, noProcess, ", and answers a call"},
 		"stopped": {at(frozen), noProcess, "; its machine takes connections, and launch does not answer there"},
 		"ended":   {at(closed), noProcess, "; its machine answers, and launch has ended there): ranks that exchange data"},
 		"unknown": {0, noProcess, "was lost (seen at 10:00:00): ranks that exchange data with it fail now, or wait"},

@@ -113,7 +113,7 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	}
 	way, before := scene.Way{To: to}, fabric.ReadDrops(fabric.Live().Proc)
 	traffic, handed := scene.TrafficWith([]netip.Addr{to}), fabric.HandedTo(from, to)
-	way.Tunnel = fabric.TunnelTo(from, to)
+	way.Tunnel, way.Fixed = fabric.TunnelTo(from, to), fabric.FixedTo(to)
 	var held fabric.Fault
 	var asked sync.WaitGroup
 	asked.Go(func() { way.ARP, way.Asked = fabric.Near(from, to) })
@@ -127,6 +127,9 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 		call.Gone, call.Risen = fabric.All, fabric.ReadDrops(fabric.Live().Proc).Since(before)
 	case known && found.Outcome == scene.Answered && !found.Long:
 		call.Gone = fabric.Long
+	}
+	if call.Gone == fabric.All {
+		asked.Go(func() { way.Pings = fabric.SignOf(p.ctx, call.To) == fabric.Pings })
 	}
 	wrong := p.wrong(call)
 	asked.Wait()

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,59 +20,6 @@ import (
 	"launch/internal/sidechannel"
 	"launch/rendezvous"
 )
-
-// presence is what calls to a node that was lost show.
-type presence string
-
-const (
-	notCalled presence = ""
-	isBack    presence = "answers again: it or the network stopped for a while"
-	hasEnded  presence = "its machine answers, and launch has ended there"
-	isStopped presence = "its machine takes connections, and launch does not answer there: stopped, frozen or without " +
-		"processor time"
-	isAbsent presence = "nothing answers at its address"
-	isHelper presence = "its ranks still send data: launch's own process there is stopped or has ended"
-	// isMoved: what answers at its address may be another machine.
-	isMoved presence = "another machine may have its address"
-	isSlow  presence = "is slow or full, or loses packets"
-	isLossy presence = "loses packets"
-)
-
-// isShut says what isStopped may be where no connection opens: a full queue looks like a filter of that port, or of
-// that process.
-const isShut = "its machine answers, and no connection to launch opens there: stopped or frozen, or a filter there " +
-	"drops what is for it (nft; of its control group: IPAddressDeny)"
-
-// sight is a presence, and what shows it where that is a path.
-type sight struct {
-	is   presence
-	path string // isLossy and isSlow
-	way  string // isMoved and isHelper: why another machine may have its address; "": it has not
-	shut bool   // isStopped: no connection opened
-	some bool   // isLossy: some new connections never open, and the others at once
-}
-
-func (s sight) String() string {
-	if s.is == isStopped && s.shut {
-		return isShut
-	}
-	switch {
-	case s.is == isHelper && s.way != "":
-		return "its ranks still send data: " + s.way
-	case s.way != "":
-		return s.way
-	}
-	return string(s.is)
-}
-
-// goesOn reports whether a node that was lost takes part in the job.
-func (s sight) goesOn() bool { return s.is == isBack || s.is == isHelper || s.badPath() }
-
-// halted reports whether launch there is stopped, or has ended while its ranks go on.
-func (s sight) halted() bool { return s.is == isStopped || s.is == isHelper }
-
-// badPath reports whether the path to the node is at fault, and carries something.
-func (s sight) badPath() bool { return s.is == isSlow || s.is == isLossy }
 
 const (
 	// callBudget bounds one call to a node that was lost. Where nothing answers, there are calls in a row: a path that
@@ -152,7 +101,7 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 		moved.Segments = 0
 	}
 	m.alive = m.alive || was.halted() && (moved.Flows() || !heard && fabric.Neighbour(n.Addr) == fabric.Here)
-	s := sight{is: weigh(now, heard, m, moved), shut: now == isAbsent && m.flows.Never == m.flows.Tried}
+	s := sight{is: weigh(now, heard, m, moved), shut: now == isAbsent && m.flows.Never == m.flows.Tried, sign: m.sign}
 	if s.badPath() {
 		s.path, s.some = shows(s.is, m.flows, moved, time.Since(began)), byPort(m.flows)
 	}
@@ -163,6 +112,7 @@ func (p *companion) presenceOf(n rendezvous.Partner, was sight) sight {
 type further struct {
 	flows sidechannel.Flows // to launch's port
 	alive bool              // the kernel there answers at once: no packet waits or is lost on the way
+	sign  fabric.Sign       // what else answers there
 }
 
 // further opens more connections to a node.
@@ -170,6 +120,7 @@ func (p *companion) further(ctx context.Context, n rendezvous.Partner) (m furthe
 	var both sync.WaitGroup
 	if p.machine != nil {
 		both.Go(func() { m.alive = p.machine(ctx, n.Addr) })
+		both.Go(func() { m.sign = fabric.SignOf(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer))) })
 	}
 	m.flows = p.knock(ctx, n)
 	both.Wait()
@@ -312,6 +263,10 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, lo
 	case now.is == isBack && lost >= backPause:
 		return finding.Warnf("node rank %d, %s, answers again (seen at %s), %s after it was lost: it or the network stopped "+
 			"for a while, and goes on", n.Rank, n.Name, at, lost.Round(time.Second)).Named("node.lost")
+	case now.is == isBack && n.Rank == 0 && p.storeShut(n):
+		return finding.Warnf("%s (seen at %s), and it answers at another port: something drops packets of the store's port",
+			text, at).Named("node.lost").Do("nft list ruleset; iptables -S   # on that node, on this one and between: the port "+
+			"of %s", strings.Join(p.spec.Endpoints, ", "))
 	default:
 		return finding.Warnf("%s (seen at %s), and %s", text, at, now).Named("node.lost")
 	}
@@ -327,6 +282,23 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, lo
 	}
 	return f.Do("ip -s link; tc -s qdisc; ethtool IFACE   # on both nodes: drops, a full queue, a limit of the rate, " +
 		"the speed")
+}
+
+// storeShut reports whether the store of a job, which a node hosts that answers calls at another port, gets no call.
+func (p *companion) storeShut(host rendezvous.Partner) bool {
+	if !p.spec.Embedded || len(p.spec.Endpoints) == 0 {
+		return false
+	}
+	_, port, err := net.SplitHostPort(p.spec.Endpoints[0])
+	if err != nil {
+		return false
+	}
+	d := net.Dialer{Timeout: callTries * callBudget}
+	c, err := d.DialContext(p.ctx, "tcp", net.JoinHostPort(host.Addr.String(), port))
+	if err == nil {
+		c.Close()
+	}
+	return err != nil && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // untilGone calls a node that goes on again and again, and returns the first sight of one that does not, or the last
