@@ -13,7 +13,7 @@ import (
 // sandboxed returns why this process may not connect to a port: connect(2) itself is denied, and no route or rule
 // denies packets to there. That is of the process, as with Landlock, a security module, or BPF of its control group.
 func sandboxed(to netip.AddrPort) Fault {
-	before := ReadDrops(os.DirFS("/proc"))
+	before := ReadDrops(os.DirFS("/proc/thread-self"))
 	fd, _, err := begin(netip.Addr{}, to)
 	if err == nil {
 		_ = unix.Close(fd)
@@ -25,7 +25,7 @@ func sandboxed(to netip.AddrPort) Fault {
 	if routeErr != nil {
 		return Fault{}
 	}
-	if r := ReadDrops(os.DirFS("/proc")).Since(before); r.OutBlocked > 0 { // IPsec refuses connect(2), too
+	if r := ReadDrops(os.DirFS("/proc/thread-self")).Since(before); r.OutBlocked > 0 { // IPsec refuses connect(2), too
 		return cmp.Or(Call{To: to}.sealed(h.src), blockedByIPsec("that leave", "XfrmOutPolBlock"))
 	}
 	return Fault{fmt.Sprintf("this process may not connect to %s (%v), and no route forbids it: a sandbox does "+
