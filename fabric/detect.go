@@ -71,7 +71,7 @@ func Detect(ctx context.Context, roots Roots, opt Options) Node {
 	n.Ephemeral = required(&n, roots.Proc, "sys/net/ipv4/ip_local_port_range", parsePortRange, [2]int{})
 	for name, to := range map[string]*int{"count": &n.Tracked[0], "max": &n.Tracked[1],
 		"tcp_timeout_established": &n.Forgets} { // a kernel that tracks no connections has no such files
-		*to, _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/netfilter/nf_conntrack_"+name)))
+		*to = trackedOf(roots.Proc, name)
 	}
 	n.Retries, _ = strconv.Atoi(strings.TrimSpace(readText(roots.Proc, "sys/net/ipv4/tcp_retries2")))
 	n.Limits = Limits{Nofile: opt.Nofile, NofileKnown: opt.NofileKnown, Shm: -1}

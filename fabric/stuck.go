@@ -101,6 +101,9 @@ func lost(c Call) Fault {
 	if err != nil || h.local || h.iface == "" || c.Gone != All {
 		return Fault{}
 	}
+	if f := tableFull(os.DirFS("/proc")); f != (Fault{}) {
+		return f
+	}
 	if f := h.filtered(c); f != (Fault{}) {
 		return f
 	}
