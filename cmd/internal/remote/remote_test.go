@@ -104,6 +104,23 @@ func TestAHostThatRunsNoCommandIsNoSession(t *testing.T) {
 	}
 }
 
+// A start-up file may set the title of a terminal, which ends without a newline, and print later in the background.
+func TestAHostThatPrintsRunsItsCommand(t *testing.T) {
+	for script, want := range map[string][]string{
+		`printf title; exec sh -c "$2"`:                 {"title"},
+		`echo a; echo b; exec sh -c "$2"`:               {"a", "b"},
+		`sh -c "$2" | sed -u 's/^launch-ran$/&\nlate/'`: {"", "late"},
+		`printf '\n\n'; exec sh -c "$2"`:                {},
+		`printf '\033]0;h1\007'; exec sh -c "$2"`:       {"\x1b]0;h1\a"},
+	} {
+		s, err := Open(t.Context(), agent(t, script), "h1")
+		if err != nil || !slices.Equal(s.Before, want) {
+			t.Errorf("%s: %q %v", script, s.Before, err)
+		}
+		s.Close()
+	}
+}
+
 // A head that is killed leaves the shells without input, in the middle of a command.
 func TestARunEndsWithTheInputOfTheShell(t *testing.T) {
 	inEachShell(t, func(t *testing.T, s *Session) {

@@ -73,13 +73,13 @@ func Open(ctx context.Context, agent Agent, host string) (*Session, error) {
 	if s.Before, err = s.Do(atEnd + showRan); err != nil {
 		return s, err
 	}
-	last := len(s.Before) - 1
-	if last < 0 || s.Before[last] != ran {
+	at := slices.Index(s.Before, ran) // a start-up file may print later, in the background
+	if at < 0 {
 		f := agent.failed(ctx, nil, s.words.String())
 		f.Unrun = s.unrun()
 		return s, f
 	}
-	s.Before = s.Before[:last]
+	s.Before = strip(slices.Delete(s.Before, at, at+1))
 	return s, nil
 }
 

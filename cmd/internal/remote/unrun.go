@@ -16,8 +16,8 @@ const ran = "launch-ran"
 // command is what the agent runs for a session.
 const command = "exec /bin/sh -s " + ran
 
-// showRan prints it.
-const showRan = "\nprintf '%s\\n' \"$1\""
+// showRan prints it on a line of its own: what a start-up file has printed may end without a newline.
+const showRan = "\nprintf '\\n%s\\n' \"$1\""
 
 // Unrun is how a host runs no command although it logs in.
 type Unrun struct {
