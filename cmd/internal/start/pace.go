@@ -140,9 +140,16 @@ func (p *pace) guard(host string, alive func() bool, cut func()) (stop func()) {
 	go func() {
 		for most, lost := time.Duration(0), p.lost; ; {
 			left := max(p.limit(), most) - time.Since(p.began)
-			if left <= 0 && most == 0 && p.slow != nil && !p.over() && alive() {
-				most = loginPatience
-				if left = most - time.Since(p.began); left > 0 {
+			if left <= 0 && most == 0 && p.slow != nil && !p.over() {
+				on := alive() // may take seconds
+				if closed(done) {
+					return
+				}
+				if on && !p.over() {
+					most = loginPatience
+					left = most - time.Since(p.began)
+				}
+				if left > 0 {
 					p.slow(host)
 				}
 			}
@@ -163,9 +170,11 @@ func (p *pace) guard(host string, alive func() bool, cut func()) (stop func()) {
 }
 
 // over reports whether a host cannot take part.
-func (p *pace) over() bool {
+func (p *pace) over() bool { return closed(p.lost) }
+
+func closed(c <-chan struct{}) bool {
 	select {
-	case <-p.lost:
+	case <-c:
 		return true
 	default:
 		return false

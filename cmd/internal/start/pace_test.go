@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/fstest"
+	"testing/synctest"
 	"time"
 
 	"launch/cmd/internal/remote"
@@ -182,6 +183,22 @@ func TestASlowLoginGetsMoreTime(t *testing.T) {
 			t.Errorf("%+v: nothing", tt)
 		}
 		stop()
+	}
+}
+
+// A host that answers while its login is looked at is not cut off.
+func TestAHostMayAnswerWhileItsLoginIsLookedAt(t *testing.T) {
+	for _, alive := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &pace{began: time.Now().Add(-askBudget), lost: make(chan struct{})}
+			p.slow = func(string) { t.Errorf("alive: %t: it says that it waits", alive) }
+			look, looked := make(chan bool), make(chan bool)
+			stop := p.guard("h1", func() bool { close(look); return <-looked }, func() { t.Errorf("alive: %t: cut", alive) })
+			<-look
+			stop()
+			looked <- alive
+			synctest.Wait()
+		})
 	}
 }
 
