@@ -126,21 +126,21 @@ func ReadFacts(lines []string) (f Facts, ok bool) {
 		case "room":
 			f.Full = append(f.Full, Full{Dir: v, Said: value(2)})
 		default:
-			f.add(words[0], value)
+			f.add(words, value)
 		}
 	}
 	return f, ok
 }
 
 // add reads one of the answers that not each host has.
-func (f *Facts) add(key string, value func(int) string) {
-	switch v := value(1); key {
+func (f *Facts) add(words []string, value func(int) string) {
+	switch v := value(1); words[0] {
 	case "denied":
 		f.Denied, f.Mount = v, value(2)
 	case "numbers":
 		f.Numbers = v
 	case "parameter":
-		f.addParameter(v, value(2), value(3))
+		f.addParameter(v, value(2), strings.Join(words[min(3, len(words)):], "\t"))
 	case "noexec":
 		f.Noexec = append(f.Noexec, v)
 		if m := value(2); m != "" && !slices.Contains(f.Mounts, m) {
@@ -189,8 +189,14 @@ func clock(text string) time.Time {
 	return time.Unix(s, n)
 }
 
-// addresses reads pairs of an interface and an address with its length.
+// cut is how many bytes of an answer's words a host writes: "%.2000s" of the script.
+const cut = 2000
+
+// addresses reads pairs of an interface and an address with its length; nil: the host has more than it writes.
 func addresses(text string) (out []Address) {
+	if len(text) >= cut-1 { // it may have ended with a space
+		return nil
+	}
 	words := strings.Fields(text)
 	for i := 0; i+1 < len(words); i += 2 {
 		p, err := netip.ParsePrefix(words[i+1])

@@ -49,8 +49,10 @@ func (r *reader) jobPorts() string {
 			return strings.TrimPrefix(d.Name, "OMPI_MCA_") + "=" + d.Value
 		}
 	}
-	if v, name := r.variable(names...); v != "" {
-		return name + "=" + v
+	for _, name := range names {
+		if v, _ := r.variable(name); v != "" && v != "0" {
+			return strings.TrimPrefix(name, "OMPI_MCA_") + "=" + v
+		}
 	}
 	return ""
 }
@@ -60,7 +62,7 @@ const parameterFiles = `for f in "$HOME/.openmpi/mca-params.conf" "$launch_etc/o
 	`/etc/openmpi/openmpi-mca-params.conf "$HOME/.prte/mca-params.conf" "$launch_etc/prte-mca-params.conf"; do
 	[ -r "$f" ] && [ "$f" != "$launch_read" ] || continue
 	launch_read=$f n=0
-	while IFS= read -r l; do
+	while IFS= read -r l || [ -n "$l" ]; do
 		n=$((n + 1))
 		case $l in \#*) ;; *oob*=*|*btl*=*|*pml*=*|*if_include*=*) say parameter "$f	$n	$l";; esac
 	done < "$f"
@@ -98,9 +100,9 @@ func (f Facts) Selects(list string) (ok, byName, known bool) {
 		word = strings.TrimSpace(word)
 		network, err := netip.ParsePrefix(word)
 		name, _, _ := strings.Cut(word, ":") // an alias: eth0:1
-		byName = byName || err != nil
+		byName = byName || isName(word)
 		switch {
-		case err != nil && strings.Contains(word, "/"), name == "lo", err == nil && network.Addr().IsLoopback():
+		case err != nil && !isName(word), name == "lo", err == nil && network.Addr().IsLoopback():
 			return true, byName, true // a form that launch does not read, or the loopback
 		case slices.ContainsFunc(f.Addrs, func(a Address) bool {
 			return a.Interface == name || err == nil && network.Contains(a.Prefix.Addr())
@@ -109,4 +111,9 @@ func (f Facts) Selects(list string) (ok, byName, known bool) {
 		}
 	}
 	return false, byName, len(f.Addrs) > 0
+}
+
+// isName reports whether Open MPI takes an element of a list for the name of an interface: others begin with a digit.
+func isName(word string) bool {
+	return word != "" && (word[0]|0x20 >= 'a' && word[0]|0x20 <= 'z') && !strings.Contains(word, "/")
 }

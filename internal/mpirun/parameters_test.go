@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"launch/internal/launcher"
@@ -16,7 +17,7 @@ func TestAHostSaysWhichParametersItsFilesSet(t *testing.T) {
 	for name, text := range map[string]string{
 		"bin/orted": "#!/bin/sh\n",
 		"etc/openmpi-mca-params.conf": "# btl = self\n\n btl = self,tcp\nbtl=\"self,vader\"\npml = ucx\noob = ^tcp\n" +
-			"btl_base_verbose = 1",
+			"btl_base_verbose = 1\nbtl_tcp_if_include\t=\teth0",
 		".openmpi/mca-params.conf": "pml = ob1\nmca_base_env_list = btl=1\n",
 	} {
 		file := filepath.Join(dir, name)
@@ -32,8 +33,8 @@ func TestAHostSaysWhichParametersItsFilesSet(t *testing.T) {
 	f := answers(t, []string{"sh", "-s"}, run, Ask{Self: "/none", Hash: "0"})
 	etc := filepath.Join(dir, "etc/openmpi-mca-params.conf")
 	want := []Parameter{{"pml", "ob1", filepath.Join(dir, ".openmpi/mca-params.conf"), 1}, {"btl", "self,vader", etc, 4},
-		{"oob", "^tcp", etc, 6}}
-	if !slices.Equal(f.Parameters[:min(3, len(f.Parameters))], want) {
+		{"oob", "^tcp", etc, 6}, {"btl_tcp_if_include", "eth0", etc, 8}}
+	if !slices.Equal(f.Parameters[:min(4, len(f.Parameters))], want) {
 		t.Errorf("%+v", f.Parameters)
 	}
 	if p, _ := run.InForce(f, "oob"); p.Value != "tcp" {
@@ -54,10 +55,22 @@ func TestPortsThatTheLineNames(t *testing.T) {
 		{"openmpi4", []string{"MPICH_PORT_RANGE=1:2"}, nil, ""},
 		{"mpich", []string{"MPICH_PORT_RANGE=1:2"}, nil, "MPICH_PORT_RANGE=1:2"},
 		{"mpich", nil, nil, ""},
+		{"mpich", []string{"UCX_TCP_PORT_RANGE=0", "MPIR_CVAR_PORT_RANGE=3:4"}, nil, "MPIR_CVAR_PORT_RANGE=3:4"},
 	} {
 		r := &reader{Input: Input{Line: launcher.Line{MPI: tt.mpi}, Env: tt.env, Decided: tt.set}}
 		if got := r.jobPorts(); got != tt.want {
 			t.Errorf("%+v: %q", tt, got)
+		}
+	}
+}
+
+// A host with more addresses than it writes is one whose interfaces are not known.
+func TestAHostWithVeryManyAddresses(t *testing.T) {
+	for n, want := range map[int]bool{3: true, 200: false} {
+		line := "addresses\t" + strings.TrimSpace(strings.Repeat("docker0 172.17.0.1/16 ", n))
+		f, _ := ReadFacts([]string{line[:min(len(line), len("addresses\t")+cut)]})
+		if ok, _, known := f.Selects("eth0"); ok || known != want {
+			t.Errorf("%d: %v, known %v", n, ok, known)
 		}
 	}
 }

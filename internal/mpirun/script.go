@@ -242,6 +242,6 @@ say nofile "` + "`ulimit -n 2>/dev/null`" + `"
 say cores "` + "`nproc 2>/dev/null`" + `"
 words rdma ` + "`ls /sys/class/infiniband 2>/dev/null`" + `
 words addresses ` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
-	"echo \"$name $addr\"; done`" + `
+	"case $addr in fe80:*|127.*|::1/*) ;; *) echo \"$name $addr\";; esac; done`" + `
 launch_room "${TMPDIR:-/tmp}"
 launch_room /dev/shm`

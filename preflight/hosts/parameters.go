@@ -18,7 +18,8 @@ func (j *judge) parameters(a Answer) {
 	}
 	daemon := map[string]string{"openmpi4": "oob_tcp_if_include", "openmpi5": "prte_if_include"}[j.MPI]
 	for _, name := range []string{daemon, "btl_tcp_if_include"} {
-		if p, ok := j.Run.InForce(a.Facts, name); ok && p.Value != "" {
+		list, _ := j.Run.InForce(a.Facts, strings.Split(name, "_")[0])
+		if p, ok := j.Run.InForce(a.Facts, name); ok && p.Value != "" && uses(list.Value, "tcp") {
 			j.included(a, p)
 		}
 	}

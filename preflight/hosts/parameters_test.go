@@ -58,6 +58,8 @@ func TestParametersThatDoNotFitAHost(t *testing.T) {
 		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "eth0,ens3")}},
 		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "10.0.0.0/8")}},
 		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "10.0/16")}},
+		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "10.0.0.3")}}, // Open MPI leaves it out
+		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "eth0"), line("btl", "^tcp")}},
 		{do: []func(in *Input){renamed, line("btl_tcp_if_include", "eth0"),
 			func(in *Input) { in.Answers[2].Facts.Addrs = nil }}}, // not known
 	} {
