@@ -203,6 +203,21 @@ func TestMisspeltHost(t *testing.T) {
 	}
 }
 
+// The line that lets a start-up file end is of the language of that file.
+func TestTheGuardOfAStartUpFileIsOfItsLanguage(t *testing.T) {
+	for file, want := range map[string]string{
+		"/home/u/.zshenv": "above line 3: case $-", "/etc/csh.cshrc": "above line 3: if (! $?prompt)",
+		"/home/u/.config/fish/config.fish": "around line 3: if status is-interactive;",
+	} {
+		in := healthy()
+		in.Answers[2].Whole, in.Answers[2].Facts = false, mpirun.Facts{}
+		in.Answers[2].Unrun = &Unrun{Seen: []string{file + ":3:exec zsh"}}
+		if f := Judge(in).Report.Failed(); len(f) != 1 || !strings.Contains(f[0].Fix, want) {
+			t.Errorf("%s: %+v", file, f)
+		}
+	}
+}
+
 // Hosts with one trouble have one finding, with a fix for each, and no more lines than a person reads.
 func TestOneTroubleIsOneFindingWithAListOfFixes(t *testing.T) {
 	in := healthy()
@@ -255,6 +270,8 @@ func TestAnotherVersionOfHydrasDaemon(t *testing.T) {
 		{"127.0.0.1", "127.0.0.1", "5.0.2", ""}, // Intel's has none
 		{"127.0.0.1", "127.0.0.1", "5.0.1", "5.0.1"},
 		{"5.0.2", "", "5.0.2", ""}, // no grep there
+		{"5.0.2 127.0.0.1", "127.0.0.1", "5.0.2", ""},
+		{"5.0.2 127.0.0.1", "127.0.0.1", "4.3.1", "4.3.1"},
 	} {
 		in := healthy()
 		in.Run.Forward, in.Run.Daemon = true, "/opt/bin/hydra_pmi_proxy"

@@ -335,7 +335,7 @@ func (j *judge) of(f mpirun.Facts) string {
 		return v
 	}
 	there = slices.DeleteFunc(there, func(n string) bool { return slices.Contains(head, n) })
-	return cmp.Or(strings.Join(there, " "), "another than "+v)
+	return cmp.Or(strings.Join(there, " "), version(f.Version)) // "": another build may hold no version as a text
 }
 
 // called judges whether a host reached this one. Open MPI's daemon tries all addresses.

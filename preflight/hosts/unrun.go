@@ -29,11 +29,14 @@ func (j *judge) unrun(a Answer, agent string) {
 		if i > 0 {
 			continue
 		}
-		guard := interactive
-		if strings.Contains(path.Base(file), "csh") {
+		where, guard := "above", interactive
+		switch base := path.Base(file); {
+		case strings.Contains(base, "csh"):
 			guard = "if (! $?prompt) exit"
+		case strings.HasSuffix(base, ".fish"):
+			where, guard = "around", "if status is-interactive; …; end"
 		}
-		f = f.Do("in %s there, above line %s: %s", file, number, guard)
+		f = f.Do("in %s there, %s line %s: %s", file, where, number, guard)
 	}
 	j.add("mpi.shell", a.Name, f)
 }
