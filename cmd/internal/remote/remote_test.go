@@ -75,7 +75,8 @@ func TestAHostThatRunsNoCommandIsNoSession(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	rc := home + "/.bashrc"
-	if err := os.WriteFile(rc, []byte("exec 3>/dev/null # exec sh\n[ -n \"$A\" ] || exec zsh -l\n"), 0o600); err != nil {
+	text := "exec 3>/dev/null # exec sh\n[ -n \"$A\" ] || KEY=\"a b\" exec env B=c zsh -l\n"
+	if err := os.WriteFile(rc, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for script, forced := range map[string]bool{"exec sh": false, "SSH_ORIGINAL_COMMAND=$2 exec sh": true} {
@@ -83,7 +84,7 @@ func TestAHostThatRunsNoCommandIsNoSession(t *testing.T) {
 		s, err := Open(t.Context(), a, "h1")
 		f, ok := errors.AsType[*Failed](err)
 		if !ok || f.Unrun == nil || f.Unrun.Forced != forced || len(f.Unrun.Seen) == 0 ||
-			f.Unrun.Seen[0] != rc+`:2:[ -n "$A" ] || exec zsh -l` {
+			f.Unrun.Seen[0] != rc+`:2:[ -n "$A" ] || KEY=… exec env B=… zsh -l` {
 			t.Errorf("%s: %+v %v", script, f, err)
 		}
 		s.Close()

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -35,6 +36,9 @@ for f in ~/.bashrc ~/.bash_profile ~/.bash_login ~/.profile ~/.zshenv ~/.zprofil
 	[ -r "$f" ] && grep -nE "^[^#]*(^|[;&|{[:space:]])exec[[:space:]]+[^<>&[:space:]0-9]" "$f" /dev/null | head -n 2
 done 2>/dev/null'`
 
+// values finds what a line gives variables: it may be secret.
+var values = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)=("[^"]*"?|'[^']*'?|[^\s;&|]+)`)
+
 // findLimit bounds that search, and a command of its own.
 const findLimit = 4 * time.Second
 
@@ -49,7 +53,7 @@ func (s *Session) unrun() *Unrun {
 		case line == "forced":
 			out.Forced = true
 		case strings.HasPrefix(line, "/") && strings.Count(line, ":") > 1 && len(out.Seen) < 3:
-			out.Seen = append(out.Seen, line)
+			out.Seen = append(out.Seen, values.ReplaceAllString(line, "$1=…"))
 		}
 	}
 	return out
