@@ -9,11 +9,12 @@ import (
 )
 
 // Around is what a node's command finds there: files, folders and processors. An empty field is unknown, or does not
-// matter to the command, and is never a versions.
+// matter to the command, and is never a difference.
 type Around struct {
 	// Modules are digests of the files that the script imports, by their names: the first ones, of the program's own.
 	Modules map[string]string `json:"modules,omitempty"`
-	// Packages are the versions of installed packages that it imports, by the names of the imports, the first ones.
+	// Packages are the versions of installed packages that it imports, by the names of the imports, and checksums of those
+	// without, by the files that an import runs first: the first ones.
 	Packages map[string]string `json:"packages,omitempty"`
 	// Dir is the working directory, and Reads which of the relative paths that the script reads are there.
 	Dir   string          `json:"dir,omitempty"`
@@ -104,8 +105,14 @@ func comparePackages(posts []Post) []judged {
 	f := finding.Warnf("installed packages that the script imports differ: %s",
 		strings.Join(all[:min(len(all), most)], "; ")).Named("same.packages").About(odd(differ[0].groups)).
 		Breaking("%s", others).Do("python -c 'import %s as p; print(p.__file__)'   # shows where a node has it\n"+
-		"install the same versions on all nodes", differ[0].name)
+		"install the same versions on all nodes", module(differ[0].name))
 	return []judged{{Finding: f}}
+}
+
+// module returns the name by which a package is imported that has a key of Around.Packages.
+func module(key string) string {
+	name, _, _ := strings.Cut(key, "/")
+	return strings.TrimSuffix(name, ".py")
 }
 
 // versions are a name whose values differ between nodes, and the nodes by their values.

@@ -5,6 +5,17 @@ import (
 	"testing"
 )
 
+// The command of a finding imports the package, not the file that is compared.
+func TestAPackageIsImportedByItsName(t *testing.T) {
+	for key, name := range map[string]string{"trainlib": "trainlib", "yaml/__init__.py": "yaml", "six.py": "six"} {
+		node := func(v string) Post { return Post{Around: Around{Packages: map[string]string{key: v}}} }
+		found := comparePackages([]Post{node("1"), node("2")})
+		if len(found) != 1 || !strings.HasPrefix(found[0].Fix, "python -c 'import "+name+" as p; ") {
+			t.Errorf("%s: %+v", key, found)
+		}
+	}
+}
+
 func TestWhatTheCommandsFindIsCompared(t *testing.T) {
 	mod := func(sum string) Around { return Around{Modules: map[string]string{"mymodel.py": sum, "same.py": "1"}} }
 	dir := func(dir string, there bool) Around {

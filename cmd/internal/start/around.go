@@ -98,7 +98,7 @@ func modules(files []string, l launcher.Line) map[string]string {
 
 // packages returns the first packages to compare. Versions of torch are compared with the libraries that it loads.
 func packages(found map[string]string) map[string]string {
-	delete(found, "torch")
+	maps.DeleteFunc(found, func(key, _ string) bool { return key == "torch" || strings.HasPrefix(key, "torch/") })
 	for i, name := range slices.Sorted(maps.Keys(found)) {
 		if i >= peers.MostModules {
 			delete(found, name)
