@@ -236,7 +236,8 @@ say host "$1"
 say arch "$2"
 boot=
 [ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot < /proc/sys/kernel/random/boot_id
-words machine $boot ` + "`readlink /proc/self/ns/net /proc/self/ns/uts 2>/dev/null`" + `
+ns=/proc/self/ns
+words machine $boot ` + "`{ readlink $ns/net $ns/uts || { readlink $ns/net; readlink $ns/uts; }; } 2>/dev/null`" + `
 say memlock "` + "`ulimit -l 2>/dev/null`" + `"
 say nofile "` + "`ulimit -n 2>/dev/null`" + `"
 say cores "` + "`nproc 2>/dev/null`" + `"

@@ -116,6 +116,22 @@ func TestScriptNamesAFolderWithoutRoom(t *testing.T) {
 	}
 }
 
+// The readlink of BusyBox takes one name, so that a machine would be the same as all its containers.
+func TestAHostWithBusyBoxSaysWhichMachineItIs(t *testing.T) {
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("needs busybox")
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(busybox, dir+"/readlink"); err != nil {
+		t.Fatal(err)
+	}
+	f := answers(t, []string{"sh", "-c", "PATH=" + dir + ":$PATH exec sh -s"}, Run{}, Ask{Self: "/none", Hash: "0"})
+	if !strings.Contains(f.Machine, " net:[") || !strings.Contains(f.Machine, " uts:[") {
+		t.Errorf("%q", f.Machine)
+	}
+}
+
 // A host says which mount is in the way of a program and the daemon, and what the version of Hydra's may be.
 func TestAHostSaysWhichMountIsNoexec(t *testing.T) {
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ func (j *judge) sameMachines(all []Answer) {
 	for _, a := range all {
 		m, at := a.Facts.Machine, a.Name
 		addr, err := netip.ParseAddr(at)
-		if own := at == "localhost" || err == nil && addr.IsLoopback(); !own && // the head, which may have its name besides
+		if own := at == "localhost" || err == nil && addr.IsLoopback(); !own && // this host, maybe also by its name
 			strings.Contains(m, "net:[") && strings.Contains(m, "uts:[") {
 			machines[m] = append(machines[m], a)
 		}

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A start-up file that replaces its shell (exec zsh) leaves the command of the agent behind: no shell runs it. The new
-// shell reads the agent's input instead, so that a session works where mpirun's daemon never starts. sshd's
-// ForceCommand may do the same.
+// Where a start-up file replaces its shell (exec zsh), no shell runs the command of the agent. The new shell reads the
+// agent's input instead, so that a session works where mpirun's daemon never starts. ForceCommand of sshd may do the
+// same.
 
 // ran is a word of the command with which a session begins. Only a shell that runs this command has it in $1.
 const ran = "launch-ran"
@@ -27,7 +27,7 @@ type Unrun struct {
 	Seen []string
 }
 
-// findUnrun prints why a command does not run, whatever shell reads it.
+// findUnrun prints why a command does not run. Shells that are not like POSIX's (csh, fish) do not get so far.
 const findUnrun = `/bin/sh -c '
 [ -z "$SSH_ORIGINAL_COMMAND" ] || echo forced
 for f in ~/.bashrc ~/.bash_profile ~/.bash_login ~/.profile ~/.zshenv ~/.zprofile ~/.zshrc ~/.kshrc ~/.cshrc ` +
