@@ -57,6 +57,7 @@ type cause struct {
 	quiet   bool                         // counts only where the log has no other failure, or another line of this cause
 	client  bool                         // of ssh: what its server writes so is no failure
 	server  bool                         // only in the log of a server of ssh
+	among   string                       // a fact that has the value host of the form among its values
 	login   bool                         // of ssh, where it reached the login to that host
 	later   []string                     // one of them is in lines soon after it
 	more    form                         // what these add to its values
@@ -72,13 +73,15 @@ func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
 		deviceCauses, downloadCauses, recorderCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
-		jobCauses, socketCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
-		torchWaits, lossCauses, ncclCauses, hcclCauses, npuCauses, transferCauses, rdmaCauses, imageCauses, clusterCauses,
-		startCauses, podCauses,
+		jobCauses, socketCauses, topologyCauses, driverCauses, nameCauses,
+		noRouteCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
+		torchWaits, lossCauses, ncclCauses, hcclCauses, npuCauses, adapterCauses, efaCauses, transferCauses, rdmaCauses,
+		imageCauses, clusterCauses, startCauses, podCauses,
 		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, cancelCauses, slurmNotes,
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
-		socketFacts, messageFacts, rayFacts, deviceFacts, coordinationFacts, countFacts,
+		socketFacts, messageFacts, rayFacts, deviceFacts, coordinationFacts, countFacts, adapterFacts,
+		topologyFacts, nameFacts,
 	} {
 		out = append(out, part...)
 	}
@@ -118,6 +121,9 @@ var stepWords = []string{
 
 // jobStep is in lines of Slurm about a step of the job, which is no step of its program.
 const jobStep = "ob step "
+
+// arguments begins the line in which a program of Python prints its arguments.
+const arguments = "Namespace("
 
 // progressWords are signs of a job that goes on: these, and those of its start.
 var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
@@ -165,6 +171,9 @@ func (c *cause) matches(line []byte, f *follower) (map[string]string, bool) {
 	vals := values(pattern, m)
 	if c.with != "" {
 		vals[latestFact] = f.latest[c.with]
+	}
+	if c.among != "" && !f.facts[c.among][vals["host"]] {
+		return nil, false
 	}
 	return vals, c.test == nil || c.test(vals)
 }

@@ -65,11 +65,12 @@ var cudaCauses = []cause{
 		do:   "use a smaller batch or model share; nvidia-smi shows whether another process holds memory of that GPU",
 	}, {
 		id: "log.driver-mismatch", grade: decisive,
-		words: []string{"Driver/library version mismatch", "forward compatibility was attempted on non supported HW",
-			"system has unsupported display driver / cuda driver combination", "driver/library version mismatch",
-			"NVML/RM version mismatch"},
+		words: []string{"Driver/library version mismatch", "driver/library version mismatch", "NVML/RM version mismatch",
+			"system has unsupported display driver / cuda driver combination"},
 		says: "the NVIDIA driver in the kernel and its libraries have different versions on {where}",
-		do:   "reboot that node, or reload the driver; in a container remove the compat libraries from LD_LIBRARY_PATH",
+		do: "reboot that node, or reload the driver: its packages were updated under it (cat /proc/driver/nvidia/version " +
+			"shows the one that runs); in a container remove libraries of another driver, as of CUDA's compat folder, from " +
+			"LD_LIBRARY_PATH",
 	}, {
 		id: "log.cuda-fork", grade: decisive, words: []string{"re-initialize CUDA in forked subprocess"},
 		says: "the program of {who} makes processes by fork() after its first use of CUDA, which CUDA does not permit",
@@ -258,6 +259,8 @@ var cudaCauses = []cause{
 		id: "log.cuda-memory-access", grade: family,
 		words: []string{
 			"an illegal memory access was encountered", "misaligned address", "unspecified launch failure",
+			"an illegal instruction was encountered", "hardware stack error", "invalid program counter",
+			"on global/shared address space",
 		},
 		says: "a kernel of {who} failed: a bug in a kernel, or a broken GPU",
 		do:   "run with CUDA_LAUNCH_BLOCKING=1, and look at dmesg for Xid of that GPU",

@@ -96,7 +96,7 @@ var deviceCauses = []cause{
 		words: []string{"ibv_open_device", "Unable to open device", "couldn't get context for", "Couldn't get context for"},
 		form: re(`ibv_open_device\S* (?:failed|returned)|WARN.*Unable to open device (?P<dev>[\w.-]+)|` +
 			`ouldn't get context for (?P<dev>[\w.-]+)`),
-		not: []string{"Connection timed out", "NCCL INFO"},
+		not: []string{"Connection timed out", "NCCL INFO", "Cannot allocate memory"},
 		says: "{who} sees the RDMA device[ {dev}] and may not open it: the container lacks its file in /dev/infiniband, or " +
 			"a right; NCCL then goes on by sockets, which is slow",
 		do: "start the container with the devices: docker --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit " +

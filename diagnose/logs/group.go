@@ -33,7 +33,7 @@ func together(group []*event) {
 			top.set("all", rankList(ranks))
 			top.set("dev", finding.Noun(len(devs), "device")+" "+strings.Join(devs, ", "))
 		}
-	case "log.gpu-lost":
+	case "log.gpu-lost", "log.gpu-ecc":
 		if len(group) > 1 {
 			top.set("devs", devices(group))
 		}

@@ -3,6 +3,9 @@ package logs
 // pciForm is how the NVIDIA driver names the GPU of an error in the kernel's log.
 const pciForm = `Xid(?: \((?:PCI:)?(?P<pci>[\w:.]+)\)| errors?)?: ?`
 
+// gpuForm is the same where several lines may name several GPUs.
+const gpuForm = `Xid(?: \((?:PCI:)?(?P<devs>[\w:.]+)\)| errors?)?: ?`
+
 // kernelCauses are what the kernel of a node reports of its hardware.
 var kernelCauses = []cause{
 	{
@@ -27,15 +30,32 @@ var kernelCauses = []cause{
 	}, {
 		id: "log.gpu-ecc", grade: decisive,
 		words: []string{"uncorrectable ECC error", "uncorrectable NVLink error", "Xid (PCI", "NVRM: Xid"},
-		form:  re(`ECC|NVLink error|` + pciForm + `(?P<xid>48|63|64|92|94|95|140)\b`),
-		says:  "a GPU[ at {pci}] of {where} has a hardware error[ (Xid {xid})]",
+		form:  re(`ECC|NVLink error|` + gpuForm + `(?P<xid>48|64|95|140|143)\b`),
+		says:  "a GPU[ at {devs}] of {where} has a hardware error[ (Xid {xid})]",
 		do:    "drain that node; look at dmesg | grep Xid and nvidia-smi -q, and reset or replace the GPU",
+	}, {
+		id: "log.gpu-ecc", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"}, form: re(gpuForm + `(?P<xid>94)\b`),
+		says: "the memory of a GPU[ at {devs}] of {where} has an error, which ended only the process that used that part " +
+			"(Xid {xid}, contained)",
+		do: "start the job again; reset that GPU before (nvidia-smi --gpu-reset, with no process on it), so that the " +
+			"memory " +
+			"is mapped to spare rows: nvidia-smi -q -d ROW_REMAPPER. Replace it where remapping failed or is pending again",
+		need: []string{"nvidia-smi -q -d ECC,ROW_REMAPPER of that node"}, from: "NVIDIA Xid catalog",
+	}, {
+		id: "log.gpu-ecc", grade: family, soft: true, quiet: true, words: []string{"Xid (PCI", "NVRM: Xid"},
+		form: re(gpuForm + `(?P<xid>63|92|121)\b`),
+		says: "the memory or the link to the CPU of a GPU[ at {devs}] of {where} had errors, which were corrected (Xid " +
+			"{xid})",
+		do: "no job fails by it alone. Reset that GPU when it is free (nvidia-smi -q -d ROW_REMAPPER shows what is " +
+			"pending), and replace it if it happens again",
+		need: []string{"nvidia-smi -q -d ECC,ROW_REMAPPER of that node", "the output of the ranks on that node"},
+		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.gpu-ecc", grade: family,
 		words: []string{"Xid (PCI", "NVRM: Xid", "GSP Timeout", "Heartbeat timed out"},
-		form: re(pciForm + `(?P<xid>62|119|120)\b|` +
+		form: re(gpuForm + `(?P<xid>61|62|119|120)\b|` +
 			`NVRM: (?P<gpu>GPU\d+) .*(?:GSP Timeout|Heartbeat)`),
-		says: "the firmware (GSP, PMU) of a GPU[ at {pci}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the " +
+		says: "the firmware (GSP, PMU) of a GPU[ at {devs}][, {gpu},] of {where} no longer answers[ (Xid {xid})]: the " +
 			"driver, or the hardware",
 		do: "drain and reboot that node; update driver and firmware, or switch the firmware off " +
 			"(NVreg_EnableGpuFirmware=0) where the driver allows it; if it happens again, replace the GPU",
@@ -43,11 +63,28 @@ var kernelCauses = []cause{
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.gpu-ecc", grade: family, words: []string{"Xid (PCI", "NVRM: Xid"},
-		form: re(pciForm + `(?:\d+,.*previous Xid )?(?P<xid>74|14[4-9]|150)\b`),
-		says: "NVLink of a GPU[ at {pci}] of {where} has an error (Xid {xid}): a link, a GPU, a switch or the fabric manager",
-		do: "look at dmesg of that node for the first of these Xid, nvidia-smi nvlink -e and the fabric manager's log; " +
-			"reset the GPUs, and replace the part if it happens again",
-		need: []string{"dmesg | grep Xid of that node", "the fabric manager's log"},
+		form: re(gpuForm + `(?:\d+,.*previous Xid )?(?P<xid>74|137|14[4-9]|150)\b`),
+		says: "NVLink of {where} has an error (Xid {xid}[; GPU {devs}]): a link, a GPU, an NVSwitch or the fabric manager",
+		do: "end the job, and reset all GPUs of that node together (nvidia-smi --gpu-reset without -i), or reboot it; " +
+			"nvidia-smi nvlink -e and the fabric manager's log name the link: leave the node out and replace the part if it " +
+			"happens again",
+		need: []string{"dmesg | grep Xid of that node: the first of these lines", "the fabric manager's log"},
+		from: "NVIDIA Xid catalog",
+	}, {
+		id: "log.gpu-ecc", grade: family, quiet: true, words: []string{"ecovery action changed from"},
+		form: re(gpuForm + `154\b.*changed from \S+ \([^)]*\) to \S+ \((?P<action>[A-Z][^)]*)\)`),
+		test: func(v map[string]string) bool { return v["action"] != "None" },
+		says: "a GPU[ at {devs}] of {where} works no longer, or not fully, until it is recovered: the driver asks for " +
+			"\"{action}\" (Xid 154)",
+		do: "drain that node and do what it asks: nvidia-smi --gpu-reset with no process on the GPUs, or a reboot; the Xid " +
+			"before this line (dmesg | grep Xid) is the reason",
+		need: []string{"dmesg | grep Xid of that node"}, from: "NVIDIA Xid catalog",
+	}, {
+		id: "log.xid", grade: maybe, soft: true, words: []string{"Xid (PCI", "NVRM: Xid"}, form: re(gpuForm + `45\b`),
+		unless: re(`previous Xid`),
+		says: "work on a GPU[ at {devs}] of {where} was stopped (Xid 45): its process was ended, as a rule, by a person, a " +
+			"scheduler, or an error of its own",
+		need: []string{"the output of the program that used it", "dmesg | grep Xid of that node: another Xid before"},
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.xid", grade: open, words: []string{"SXid (PCI"},
@@ -72,7 +109,7 @@ var kernelCauses = []cause{
 		from: "NVIDIA Xid catalog",
 	}, {
 		id: "log.xid", grade: open, words: []string{"Xid (PCI", "NVRM: Xid"},
-		form: re(pciForm + `(?P<xid>\d+)\b`),
+		form: re(pciForm + `(?P<xid>\d+)\b`), unless: re(pciForm + `(?:45|154)\b`), // which follow from others
 		says: "the driver reports an error of a GPU[ at {pci}] of {where}: Xid {xid}",
 		need: []string{"what NVIDIA's catalog of Xid errors says of it", "nvidia-smi -q of that node"},
 	}, {

@@ -8,11 +8,14 @@ var lossCauses = []cause{
 	{
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
-		says:  "{who} cannot connect to another rank (Gloo): a firewall, a wrong interface, or that rank has ended",
+		says: "{who} cannot connect to another rank (Gloo): over several hosts Gloo chose an address that the others do " +
+			"not " +
+			"reach, as a rule; else a firewall, or that rank has ended",
 		need: []string{
-			"the output of the other ranks: did one end before",
-			"which interface and address Gloo uses on each node (GLOO_SOCKET_IFNAME, getent hosts $(hostname))",
+			"which address Gloo takes on each node: the one of getent hosts $(hostname), or of GLOO_SOCKET_IFNAME; set that " +
+				"to the interface that the nodes share (with vLLM and Ray before ray start)",
 			"is TCP open between the nodes on all ports: launch check",
+			"the output of the other ranks: did one end before",
 		},
 	}, {
 		id: "log.gloo-mesh", grade: open, words: []string{"] connect ["},

@@ -143,7 +143,8 @@ var ncclCauses = []cause{
 		},
 		form: re(`(?:Attribute (?P<attr>\w+) of node|XML)`),
 		says: "the topology file that NCCL reads on {where} is incomplete or damaged",
-		do:   "fix or remove the file that NCCL_TOPO_FILE names (also in /etc/nccl.conf and in the network plugin)",
+		do: "unset NCCL_TOPO_FILE, also in /etc/nccl.conf, or correct that file; where the network plugin brings it (OFI " +
+			"on AWS: a line NCCL_TOPO_FILE of NET/OFI), update the plugin",
 	}, {
 		id: "log.libfabric-version-mismatch", grade: decisive,
 		words: []string{

@@ -95,6 +95,13 @@ var rayCauses = []cause{
 			"is TCP open both ways between that node and the head: launch check"},
 		from: "ray global_state_accessor.cc, services.py",
 	}, {
+		id: "log.store-unreachable", grade: open, soft: true, words: []string{"Failed to connect to GCS", "Unable to " +
+			"connect to GCS"},
+		form: re(`connect to GCS at (?:address )?(?P<host>[\w.-]+):(?P<port>\d+)`),
+		says: "{who} cannot connect to Ray's head (GCS) at {host} port {port}: the head has another address or port (ray " +
+			"start --address must name the one that ray start --head prints), does not run, or a firewall is between",
+		need: gcsNeed, from: "ray gcs_rpc_client.h",
+	}, {
 		id: "log.store-unreachable", grade: open, soft: true, with: "ray.address", words: []string{"send request to " +
 			"gcs, rec"},
 		says: gcsSays + "[ at {fact}]" + gcsWhy, need: gcsNeed, from: "ray gcs_utils.py",

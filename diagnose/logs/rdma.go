@@ -1,5 +1,7 @@
 package logs
 
+var ucxNeed = []string{"a run with UCX_LOG_LEVEL=info", "ucx_info -d of each node"}
+
 // rdmaCauses are errors of InfiniBand, RoCE, EFA and UCX.
 var rdmaCauses = []cause{
 	{
@@ -218,6 +220,7 @@ var rdmaCauses = []cause{
 		from: "rdma_get_cm_event(3)",
 	}, {
 		id: "log.efa", grade: open, words: []string{"efa_rdm_txe_handle_error", "efa_rdm_rxe_handle_error"},
+		not:  endedPeers,
 		form: opt(`message: (?P<why>.+?) My EFA.*Peer host id: (?P<host>[\w-]+)`),
 		says: "a transfer of {who} over the EFA failed[: {why}][, to the host {host}]",
 		need: []string{"does the security group let all traffic through between its members, in and out",
@@ -285,9 +288,12 @@ var rdmaCauses = []cause{
 		need: []string{"ucx_info -d of each node", "a run with UCX_LOG_LEVEL=info"},
 		from: "openucx/ucx wireup/select.c",
 	}, {
-		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL", "ailed to create UCP "},
-		not:  []string{"failed to get boot id", "vfs_fuse.c"}, // it goes on without (src/ucs)
-		says: "UCX of {who} reports: {error}",
-		need: []string{"a run with UCX_LOG_LEVEL=info", "ucx_info -d of each node"},
+		id: "log.ucx", grade: open, words: []string{"UCX  ERROR", "UCX ERROR", "UCX  FATAL"},
+		not:    []string{"failed to get boot id", "vfs_fuse.c"}, // it goes on without (src/ucs)
+		unless: re(noRDMACM),
+		says:   "UCX of {who} reports: {error}", need: ucxNeed,
+	}, {
+		id: "log.ucx", grade: open, but: "ucx.no-rdmacm", words: []string{"ailed to create UCP "},
+		says: "UCX of {who} reports: {error}", need: ucxNeed,
 	},
 }

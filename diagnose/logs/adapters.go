@@ -1,0 +1,110 @@
+package logs
+
+// limitForm is how mlx5's driver reports in the kernel's log that a device has no more objects of a kind. A command
+// that
+// it refuses for another reason may be a question whether the firmware knows it.
+const limitForm = `mlx5_core (?P<dev>[\da-f:]+\.\d).*?\b(?P<what>[A-Z][A-Z_]{4,})\(0x[\da-f]+\) .*failed, status ` +
+	`(?P<why>limits exceeded|no resources)`
+
+// noRDMACM is what UCX writes on a host without RDMA, before it goes on without that way to connect.
+const noRDMACM = `UCX +\w+ +(?:rdma_create_event_channel failed: (?:No such (?:device|file)|Permission denied)|` +
+	`failed to open CM on component rdmacm)`
+
+const (
+	objectsSays = "an RDMA adapter[, {dev},] of {where} has no more objects for a further process[ ({what}: {why})]: " +
+		"too " +
+		"many processes or connections use it; its rights and the limit of locked memory do not matter here"
+	objectsDo = "use fewer ranks or connections for each adapter (one for each GPU, several adapters, UCX_TLS with dc_x " +
+		"in place of rc_x), and end other jobs of that node. Pages for doorbells (ALLOC_UAR) are as many as the BAR of the " +
+		"adapter has room for: mlxconfig -d DEVICE set PF_LOG_BAR_SIZE=N raises it, after a reboot"
+)
+
+var objectsNeed = []string{"dmesg | grep mlx5_core of that node: which command reports limits exceeded",
+	"rdma resource show, and how many processes of that node use the adapter"}
+
+// adapterCauses are adapters that have no room for a process, or no way to the other end.
+var adapterCauses = []cause{
+	{
+		id: "log.rdma-resources", grade: family, quiet: true, soft: true,
+		words: []string{"failed, status limits exceeded", "failed, status no resources"},
+		form:  re(limitForm),
+		says:  objectsSays, do: objectsDo, need: objectsNeed, from: "Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c",
+	}, {
+		id: "log.rdma-resources", grade: family, words: []string{"ibv_open_device"},
+		form: re(`ibv_open_device\S*?(?:\((?P<dev>[\w.-]+)\))? (?:failed|returned).*?(?P<why>Cannot allocate memory|ENOMEM)`),
+		says: objectsSays, do: objectsDo, need: objectsNeed, from: "openucx/ucx ib_md.c, ibv_open_device(3)",
+	}, {
+		id: "log.rdma-no-route", grade: family, words: []string{"ibv_modify_qp failed"},
+		form: re(`ibv_modify_qp failed with (?:error )?(?:110 )?(?P<why>Connection timed out)` +
+			`(?:.* on dev (?P<dev>[\w.-]+)(?::\d+)?)?(?:.*local GID index (?P<index>\d+))?` +
+			`(?:.*local GID (?P<own>[\da-fA-F:.]+:[\da-fA-F:.]*))?(?:.*remote GID (?P<gid>[\da-fA-F:.]+))?`),
+		says: "no host answers where the RDMA device[ {dev}] of {who} looks for the GID[ {gid}] of the other end ({why})" +
+			"[; it uses its GID {index}][, {own}]: both ends use GIDs of different networks, as link-local ones (fe80::), or " +
+			"one is down",
+		do: "on both hosts show_gids lists the GIDs: set NCCL_IB_GID_INDEX (UCX_IB_GID_INDEX) to the one of RoCE v2 with " +
+			"an IPv4 address that reaches the other host (3, as a rule). ping -I between the rails must work; where those of " +
+			"different numbers do not reach each other, NCCL_CROSS_NIC=0",
+		need: []string{"show_gids and ip -br addr of both nodes, in the job's container",
+			"which devices each rank uses (NCCL_DEBUG=INFO: NET/IB : Using)"},
+		from: "Linux drivers/infiniband/core/addr.c, NVIDIA/nccl ibvwrap.cc",
+	}, {
+		id: "log.rdma-completion", grade: open, with: "nccl.roce",
+		words: []string{"Got completion from peer ", "Got completion with error 12"},
+		form: re(`Got completion (?:from peer (?P<peer>[\w.:-]+?)<\d+> )?with (?:error |status=)(?:IBV_WC_RETRY_EXC_ERR\()?` +
+			`12\b(?:.*?localGid ?(?P<own>[\da-fA-F:.]+) remoteGids? ?(?P<gid>[\da-fA-F:.]+))?(?:.*?hca (?P<dev>[\w.-]+))?`),
+		says: "an RDMA transfer of {who}[ by {dev}][ to {peer}] got no answer (error 12)[, from the GID {own} to {gid}]. " +
+			"Before the first step the adapters do not reach each other by RoCE, as a rule: a wrong GID, or rails that are " +
+			"not " +
+			"connected; later it is a link, a switch that drops, or a peer that ended",
+		need: []string{"show_gids of both nodes: a run with NCCL_IB_GID_INDEX set to the GID of RoCE v2 with an IPv4 " +
+			"address (3, as a rule)", "ping -I between the rails of both nodes; NCCL_CROSS_NIC=0, or NCCL_IB_HCA with the " +
+			"adapters of one network", "the output of the peer: did it end before",
+			"link state and error counters of both ports (ibstat, ethtool -S): RoCE drops without PFC or ECN"},
+		from: "NVIDIA/nccl net_ib.cc, NVIDIA/nccl#426",
+	}, {
+		id: "log.rdma-completion", grade: open, words: []string{"Got completion from peer "},
+		form: re(`Got completion from peer (?P<peer>[\w.:-]+?)<\d+> with (?:error |status=)(?:IBV_WC_RETRY_EXC_ERR\()?12\b` +
+			`(?:.*?localGid ?(?P<own>[\da-fA-F:.]+) remoteGids? ?(?P<gid>[\da-fA-F:.]+))?(?:.*?hca (?P<dev>[\w.-]+))?`),
+		says: "an RDMA transfer of {who}[ by {dev}] to {peer} got no answer (error 12)[, from the GID {own} to {gid}]: " +
+			"GID, " +
+			"rail, link, switch, or the peer ended",
+		need: []string{"the output of the ranks on {peer}: did one end before",
+			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",
+			"link state and error counters of both ports (ibstat, ethtool -S)"},
+		from: "NVIDIA/nccl net_ib.cc, NVIDIA/nccl#426",
+	}, {
+		id: "log.wrong-interface", grade: family, words: []string{"status -6: Destination is unreachable"},
+		form: re(`[Ee]ndpoint .*status -6: Destination is unreachable`),
+		says: "UCX of {who} has no way to the address of another process that was given to it: no adapter or interface " +
+			"that " +
+			"it may use reaches the network of that address",
+		do: "let all processes name the address of the network that UCX is to use: for Dask the same --interface NAME for " +
+			"scheduler, workers and client (ip -br addr shows the names), and UCX_NET_DEVICES that fits it; UCX_TLS=tcp shows " +
+			"whether the rest works",
+		need: []string{"ip -br addr and ucx_info -d of both nodes", "UCX_TLS, UCX_NET_DEVICES and --interface of both ends"},
+		from: "openucx/ucx wireup/wireup_cm.c",
+	}, {
+		id: "log.end-noise", grade: harmless, words: []string{"rdma_create_event_channel failed: ",
+			"failed to open CM on component rdmacm"},
+		form: re(noRDMACM),
+		says: "what UCX writes on a host without RDMA: it goes on without that way to connect",
+		from: "openucx/ucx rdmacm_cm.c",
+	}, {
+		id: "log.end-noise", grade: harmless, words: []string{"ACCESS_REG(0x805)"},
+		form: re(`mlx5_core .*ACCESS_REG\(0x805\).*failed, status bad`),
+		says: "a question of the driver that the firmware of an adapter does not answer",
+		from: "Linux drivers/net/ethernet/mellanox/mlx5/core/cmd.c",
+	}, {
+		id: "log.end-noise", grade: harmless, with: "ucx.no-rdmacm", words: []string{"Failed to create UCP worker"},
+		form: re(`pml_ucx\.c:\d+`),
+		says: "Open MPI takes another way for its messages than UCX, which finds no RDMA",
+		from: "open-mpi/ompi pml_ucx.c",
+	},
+}
+
+// adapterFacts are lines that these causes need.
+var adapterFacts = []cause{
+	{id: "nccl.roce", grade: fact, words: []string{"NET/IB : Using "}, form: re(`Using .*:\d+/(?P<v>RoCE)`)},
+	{id: "ucx.no-rdmacm", grade: fact, words: []string{"rdma_create_event_channel failed: "},
+		form: re(`failed: (?P<v>No such device|No such file|Permission denied)`)},
+}

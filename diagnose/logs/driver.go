@@ -1,0 +1,74 @@
+package logs
+
+// driverCauses are errors by which CUDA reports its driver, or what runs besides it, by its numbers (CUresult).
+var driverCauses = []cause{
+	{
+		id: "log.cuda-driver-too-old", grade: decisive, soft: true,
+		words: []string{"API call is not supported in the installed CUDA driver", "cudaErrorCallRequiresNewerDriver"},
+		not:   []string{"NCCL INFO"},
+		says: "the NVIDIA driver of {where} is too old: NCCL, or the program, was built for a newer CUDA and makes a call " +
+			"that the driver does not have (error 36)",
+		do: "update the driver of that node, or install an NCCL, torch or image for an older CUDA (nvidia-smi shows the " +
+			"newest CUDA of the driver)",
+		from: "CUDA runtime API, cudaErrorCallRequiresNewerDriver",
+	}, {
+		id: "log.cuda-driver-too-old", grade: decisive,
+		words: []string{"forward compatibility was attempted on non supported HW", "ErrorCompatNotSupportedOnDevice",
+			"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
+		says: "the image of {who} has a newer CUDA than the driver of {where}, with a libcuda of its own (compat), which " +
+			"this type of GPU does not support (error 804)",
+		do: "update the driver of that node, or use an image for an older CUDA (nvidia-smi shows the newest one of the " +
+			"driver). Where the driver is new enough, take CUDA's folder compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d",
+		from: "CUDA runtime API, cudaErrorCompatNotSupportedOnDevice",
+	}, {
+		id: "log.gpu-ecc", grade: decisive, words: []string{"Invalid access of peer GPU memory over nvlink",
+			"CUDA_ERROR_CONTAINED", "cudaErrorContained"},
+		says: "a GPU of {where} found an error of NVLink or of memory, which the driver limits to this program",
+		do:   resetGPU, from: "CUDA driver API, CUDA_ERROR_CONTAINED",
+	}, {
+		id: "log.gpu-ecc", grade: decisive, words: []string{"GPU requires reset"},
+		says: "a GPU of {where} must be reset before it can be used, after an error",
+		do:   resetGPU, from: "NVML_ERROR_RESET_REQUIRED",
+	}, {
+		id: "log.cuda-mps", grade: family, words: []string{"MPS client failed to connect", "cudaErrorMps",
+			"CUDA_ERROR_MPS_", "MPS server is not ready", "required to create MPS client have been exhausted",
+			"required to support device connections have been exhausted", "MPS client has been terminated"},
+		says: "{who} is a client of CUDA's MPS, and gets no service: its daemon does not run, is of another user, has " +
+			"ended " +
+			"after an error of a client, or has no more room",
+		do: "on that node: echo get_server_list | nvidia-cuda-mps-control; start it anew (nvidia-cuda-mps-control -d) as " +
+			"that " +
+			"user, or unset CUDA_MPS_PIPE_DIRECTORY and remove the folder /tmp/nvidia-mps to go on without",
+		need: []string{"control.log and server.log of MPS (/var/log/nvidia-mps, CUDA_MPS_LOG_DIRECTORY) of that node"},
+		from: "CUDA driver API, CUDA_ERROR_MPS_CONNECTION_FAILED",
+	}, {
+		id: "log.library-missing", grade: decisive, words: []string{"PTX JIT compiler library not found"},
+		says: "{who} lacks the library of the driver that compiles PTX (libnvidia-ptxjitcompiler)",
+		do: "give the container the driver's libraries (NVIDIA_DRIVER_CAPABILITIES=compute,utility or all, --gpus all), or " +
+			"install a build for this type of GPU, which needs no PTX",
+		from: "CUDA driver API, CUDA_ERROR_JIT_COMPILER_NOT_FOUND",
+	}, {
+		id: "log.cuda-timeout", grade: family, words: []string{"the launch timed out and was terminated",
+			"CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout"},
+		says: "a kernel of {who} ran longer than the driver lets one run on a GPU that has a display",
+		do: "use a GPU without a display (nvidia-smi shows Disp.A), or stop the X server of that node (systemctl isolate " +
+			"multi-user.target); else shorter kernels",
+		need: []string{"nvidia-smi of that node: Disp.A and processes", "dmesg | grep Xid: Xid 8"},
+		from: "CUDA driver API, CUDA_ERROR_LAUNCH_TIMEOUT",
+	}, {
+		id: "log.cuda-error", grade: open, words: []string{"CUDA unknown error", "CUDA error: unknown error",
+			"Cuda failure 'unknown error'", "Cuda failure 999", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"},
+		not: []string{"NCCL INFO"},
+		says: "CUDA of {who} does not start (unknown error, 999): the module nvidia_uvm is not loaded or /dev/nvidia-uvm " +
+			"is " +
+			"not in the container, CUDA_VISIBLE_DEVICES was changed after the start, or the driver is in a bad state",
+		need: []string{"ls -l /dev/nvidia* on the host and in the container, and lsmod | grep nvidia_uvm (nvidia-modprobe " +
+			"-u -c 0 makes the files)", "dmesg | grep -E 'NVRM|Xid' of that node",
+			"does the program set CUDA_VISIBLE_DEVICES after the import of torch"},
+		from: "CUDA driver API, CUDA_ERROR_UNKNOWN, torch CUDAFunctions.cpp",
+	},
+}
+
+const resetGPU = "drain that node; dmesg | grep Xid shows which GPU and error; reset it (nvidia-smi --gpu-reset, " +
+	"with no " +
+	"process on it) or reboot, and replace it if it happens again"
