@@ -94,11 +94,7 @@ type eventKey struct {
 
 // follower reads logs line by line.
 type follower struct {
-	scan    *scanner
-	outside *scanner // for the texts of exceptions
-	rows    []cause
-	byWord  [][]*cause
-	special []string // by word: what it is as well as a word of causes
+	*lexicon
 	streams map[streamKey]*stream
 	events  map[eventKey]*event
 	count   map[*cause]int
@@ -111,8 +107,7 @@ type follower struct {
 	named      map[string]bool // names before lines, and whether they are sure to be of hosts
 	ssh        ssh
 	works      works
-	steps      []bool           // by word: it is a sign of a job that computes
-	moved      bool             // one of them was there
+	moved      bool             // a sign of a job that computes was there
 	wanting    int              // streams whose progress is counted
 	went       int              // progress of all streams, while one is counted
 	busy       map[*stream]bool // with an unfinished traceback or summary
@@ -146,15 +141,13 @@ type follower struct {
 }
 
 func newFollower() *follower {
-	f := &follower{
-		rows: table(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
+	return &follower{
+		lexicon: theLexicon(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]started{}, interfaces: map[string]string{}, named: map[string]bool{}, works: newWorks(),
 		placed: map[string]string{},
 		busy:   map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[ending]int64{}, probed: map[int]int64{}},
 	}
-	f.scan, f.outside = newScanner(f.register()), newScanner(outsideWords)
-	return f
 }
 
 // readSource reads one log; what fails becomes a gap.
@@ -240,7 +233,7 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.hits = f.scan.find(line, f.hits[:0])
-	if bytes.Contains(line, []byte(jobStep)) {
+	if bytes.Contains(line, []byte(jobStep)) || bytes.Contains(line, []byte(arguments)) {
 		f.hits = slices.DeleteFunc(f.hits, func(h int32) bool { return f.steps[h] && len(f.byWord[h]) == 0 })
 	}
 	f.continues(line)

@@ -17,7 +17,6 @@ type hint struct {
 
 // hints are those of the log that is read.
 type hints struct {
-	words   []bool // by word: it is one of a hint
 	lines   []hint
 	stepped bool // the log has shown a step of the job
 }
@@ -107,7 +106,7 @@ var warns = re(`\b[NRH]?CCL WARN\b`)
 func (f *follower) hint(line []byte) {
 	isHint, isStep, goesOn := false, false, false
 	for _, h := range f.hits {
-		isHint = isHint || f.hints.words[h]
+		isHint = isHint || f.hinted[h]
 		isStep = isStep || f.steps[h]
 		goesOn = goesOn || f.special[h] == markProgress
 	}

@@ -1,31 +1,51 @@
 package logs
 
-import "cmp"
+import (
+	"cmp"
+	"sync"
+)
+
+// lexicon is the table of causes with the words that are looked for. It does not change, and is made once: that takes
+// more time than to read most logs.
+type lexicon struct {
+	scan    *scanner
+	outside *scanner // for the texts of exceptions
+	byWord  [][]*cause
+	special []string // by word: what it is as well as a word of causes
+	steps   []bool   // by word: it is a sign of a job that computes
+	hinted  []bool   // by word: it is one of a hint
+}
+
+var theLexicon = sync.OnceValue(func() *lexicon {
+	var l lexicon
+	l.scan, l.outside = newScanner(l.register(table())), newScanner(outsideWords)
+	return &l
+})
 
 // register numbers the words that are looked for, and returns them.
-func (f *follower) register() (words []string) {
+func (l *lexicon) register(rows []cause) (words []string) {
 	ids := map[string]int32{}
 	id := func(w string) int32 {
 		n, ok := ids[w]
 		if !ok {
 			n = int32(len(words))
 			ids[w], words = n, append(words, w)
-			f.byWord, f.special = append(f.byWord, nil), append(f.special, "")
-			f.steps, f.hints.words = append(f.steps, false), append(f.hints.words, false)
+			l.byWord, l.special = append(l.byWord, nil), append(l.special, "")
+			l.steps, l.hinted = append(l.steps, false), append(l.hinted, false)
 		}
 		return n
 	}
 	special := func(mark string, words ...string) {
 		for _, w := range words {
-			f.special[id(w)] = mark
+			l.special[id(w)] = mark
 		}
 	}
-	for i := range f.rows {
-		c := &f.rows[i]
+	for i := range rows {
+		c := &rows[i]
 		c.row = i
 		for _, w := range c.words {
 			n := id(w)
-			f.byWord[n] = append(f.byWord[n], c)
+			l.byWord[n] = append(l.byWord[n], c)
 		}
 		special(markMore, c.later...)
 	}
@@ -43,10 +63,10 @@ func (f *follower) register() (words []string) {
 	special(markConfig, configWords...)
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {
-		f.steps[id(w)] = true
+		l.steps[id(w)] = true
 	}
 	for _, w := range hintWords {
-		f.hints.words[id(w)] = true
+		l.hinted[id(w)] = true
 	}
 	return words
 }
