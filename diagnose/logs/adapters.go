@@ -22,6 +22,14 @@ const (
 var objectsNeed = []string{"dmesg | grep mlx5_core of that node: which command reports limits exceeded",
 	"rdma resource show, and how many processes of that node use the adapter"}
 
+// refusedForm is a transfer that the other end, or the own adapter, does not take, and notReadyForm one for which the
+// other end has no buffer.
+const (
+	refusedForm = `(?:error |status=)(?:IBV_WC_\w+\()?(?P<code>1|2|9|11)\b|Remote OP error on (?P<dev>[\w:.-]+)/`
+
+	notReadyForm = `(?:error |status=)(?:IBV_WC_\w+\()?13\b|RNR retry counter exceeded(?: on (?P<dev>[\w:.-]+)/)?`
+)
+
 // adapterCauses are adapters that have no room for a process, or no way to the other end.
 var adapterCauses = []cause{
 	{
@@ -72,6 +80,51 @@ var adapterCauses = []cause{
 			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",
 			"link state and error counters of both ports (ibstat, ethtool -S)"},
 		from: "NVIDIA/nccl net_ib.cc, NVIDIA/nccl#426",
+	}, {
+		id: "log.rdma-completion", grade: open, words: []string{"Got completion ", "RNR retry counter exceeded"},
+		form: re(`(?:Got completion (?:from peer (?P<peer>[\w.:-]+?)<\d+> )?with .*?)?` + notReadyForm),
+		says: "an RDMA transfer of {who}[ by {dev}][ to {peer}] ended, since the other end had no buffer ready for a long " +
+			"time (RNR): that process hangs or is too slow, or it counts its transfers otherwise",
+		need: []string{"the output and the stack of the other end (py-spy dump)", "the NCCL or UCX version and the NCCL_* " +
+			"and UCX_* variables of both ends", "the counters rnr_nak_retry_err and out_of_buffer of both adapters"},
+		from: "libibverbs IBV_WC_RNR_RETRY_EXC_ERR, openucx/ucx ib_mlx5_log.c",
+	}, {
+		id: "log.rdma-completion", grade: open, words: []string{"Got completion ", "Remote OP error on "},
+		form: re(`Got completion (?:from peer (?P<peer>[\w.:-]+?)<\d+> )?with ` + refusedForm +
+			`|Remote OP error on (?P<dev>[\w:.-]+)/`),
+		says: "an RDMA transfer of {who}[ by {dev}][ to {peer}] was refused[ (status {code})]: its size or kind does not " +
+			"fit " +
+			"what the other end expects, or an adapter cannot do it; the way between them works",
+		need: []string{"the NCCL or UCX version and the NCCL_* and UCX_* variables of both ends",
+			"the output of the other end, and of all ranks: do they call the same collectives with the same sizes",
+			"the firmware of both adapters (ibv_devinfo), and dmesg | grep mlx5 of both nodes"},
+		from: "libibverbs ibv_poll_cq(3), openucx/ucx ib_mlx5_log.c",
+	}, {
+		id: "log.ucx-shm", grade: family, words: []string{"process_vm_readv(", "process_vm_writev(", "shmat(shmid=",
+			"to attach xpmem"},
+		form: re(`UCX +ERROR +(?:(?P<call>process_vm_(?:read|write)v)\(.* returned -1: (?P<why>Operation not permitted)|` +
+			`(?P<call>shmat)\(.*failed: (?P<why>[A-Z].*)|failed to attach (?P<call>xpmem).*: (?P<why>[A-Z].*))`),
+		says: "UCX of {who} may not reach the memory of another rank of its host ({call}: {why}): they are in different " +
+			"containers or users, or the container forbids it",
+		do: "run the ranks of a host in one container, or with --ipc=host and --cap-add=SYS_PTRACE, as one user; " +
+			"UCX_TLS=^cma,xpmem,sysv goes without",
+		need: []string{"are the ranks of one host in one container", "cat /proc/sys/kernel/yama/ptrace_scope of that host"},
+		from: "openucx/ucx cma_ep.c, mm_sysv.c, mm_xpmem.c",
+	}, {
+		id: "log.rdma-connect", grade: family, words: []string{"invalid GID["},
+		form: re(`UCX +ERROR +invalid GID\[(?P<index>\d+)\] on (?P<dev>[\w.-]+):(?P<port>\d+)`),
+		says: "{dev} of {who} has no GID {index} that UCX can use",
+		do: "unset UCX_IB_GID_INDEX, or set it to a GID that show_gids lists for that device in the job's container; for " +
+			"InfiniBand the port must be active (ibstat)",
+		need: []string{"show_gids and ibstat of that node, in the job's container"}, from: "openucx/ucx ib_device.c",
+	}, {
+		id: "log.env-invalid", grade: decisive, words: []string{"UCX  ERROR Invalid value for ", "UCX  ERROR   Invalid " +
+			"value " +
+			"for "},
+		form: re(`Invalid value for (?P<name>\w+): '(?P<value>[^']*)'`),
+		says: "UCX of {who} does not know the value '{value}' of its setting {name}",
+		do:   "correct or unset UCX_{name} on all nodes (env | grep UCX_); ucx_info -cf lists the settings and their values",
+		from: "openucx/ucx ucs/config/parser.c",
 	}, {
 		id: "log.wrong-interface", grade: family, words: []string{"status -6: Destination is unreachable"},
 		form: re(`[Ee]ndpoint .*status -6: Destination is unreachable`),

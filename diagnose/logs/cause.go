@@ -74,7 +74,7 @@ func table() []cause {
 	for _, part := range [][]cause{
 		deviceCauses, downloadCauses, recorderCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
 		jobCauses, socketCauses, topologyCauses, driverCauses, nameCauses,
-		noRouteCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
+		commandCauses, noRouteCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
 		torchWaits, lossCauses, ncclCauses, hcclCauses, npuCauses, adapterCauses, efaCauses, transferCauses, rdmaCauses,
 		imageCauses, clusterCauses, startCauses, podCauses,
 		schedulerCauses, demandCauses, programCauses, onecclCauses, batchCauses, cancelCauses, slurmNotes,
@@ -122,8 +122,12 @@ var stepWords = []string{
 // jobStep is in lines of Slurm about a step of the job, which is no step of its program.
 const jobStep = "ob step "
 
-// arguments begins the line in which a program of Python prints its arguments.
-const arguments = "Namespace("
+var optionForm = re(`(?:^|[\s'"])--[a-z][\w-]*`)
+
+// argued says whether a line has the arguments of a program, which may name steps.
+func argued(line []byte) bool {
+	return bytes.Contains(line, []byte("Namespace(")) || bytes.Contains(line, []byte("--")) && optionForm().Match(line)
+}
 
 // progressWords are signs of a job that goes on: these, and those of its start.
 var progressWords = append(stepWords[:len(stepWords):len(stepWords)],

@@ -56,6 +56,33 @@ var driverCauses = []cause{
 		need: []string{"nvidia-smi of that node: Disp.A and processes", "dmesg | grep Xid: Xid 8"},
 		from: "CUDA driver API, CUDA_ERROR_LAUNCH_TIMEOUT",
 	}, {
+		id: "log.no-gpu", grade: family, soft: true, quiet: true,
+		words: []string{"libnvidia-ml.so.1: cannot open shared object file", "open libnvidia-ml.so.1"},
+		form:  re(`libnvidia-ml\.so\.1.*(?:cannot open|No such file)`), not: []string{"NCCL INFO"},
+		says: "{who} finds no library of the NVIDIA driver (libnvidia-ml.so.1): its container was started without GPUs, or " +
+			"without the driver's tools",
+		do: "start the container with the GPUs and NVIDIA_DRIVER_CAPABILITIES=compute,utility (docker --gpus all, " +
+			"apptainer " +
+			"or singularity --nv); nvidia-smi must work in it",
+		need: []string{"nvidia-smi on the node, and in the container"}, from: "NVIDIA/nccl nvmlwrap.cc",
+	}, {
+		id: "log.cuda-error", grade: open, soft: true, words: []string{"operation not supported'", "OS call failed or "},
+		form: re(`(?:WARN|error:?) .*(?P<why>operation not supported'|OS call failed)`), not: []string{"NCCL INFO"},
+		says: "CUDA of {who} refuses a call ({why}): as a rule memory that processes or adapters are to share, which the " +
+			"container, the virtual machine, the driver or the GPU does not permit",
+		need: []string{"runs with NCCL_CUMEM_ENABLE=0, with NCCL_NVLS_ENABLE=0 and with NCCL_P2P_DISABLE=1: which one works",
+			"are the ranks of one host in one container, with --ipc=host and ulimit -l unlimited",
+			"nvidia-smi of that node: driver and GPU"},
+		from: "CUDA driver API, CUDA_ERROR_NOT_SUPPORTED, CUDA_ERROR_OPERATING_SYSTEM",
+	}, {
+		id: "log.cuda-error", grade: open, words: []string{"initialization error"},
+		form: re(`(?:CUDA error: |Cuda failure (?:3 )?')initialization error`), not: []string{"NCCL INFO"},
+		says: "CUDA of {who} does not start (initialization error, 3): the process was made by fork() after its parent had " +
+			"used CUDA, as a rule; else the driver or a GPU is in a bad state",
+		need: []string{"does the program use CUDA before it makes processes or DataLoader workers (start method spawn helps)",
+			"nvidia-smi, and dmesg | grep -E 'NVRM|Xid', of that node"},
+		from: "CUDA driver API, CUDA_ERROR_NOT_INITIALIZED",
+	}, {
 		id: "log.cuda-error", grade: open, words: []string{"CUDA unknown error", "CUDA error: unknown error",
 			"Cuda failure 'unknown error'", "Cuda failure 999", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"},
 		not: []string{"NCCL INFO"},

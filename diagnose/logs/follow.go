@@ -233,7 +233,7 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.hits = f.scan.find(line, f.hits[:0])
-	if bytes.Contains(line, []byte(jobStep)) || bytes.Contains(line, []byte(arguments)) {
+	if bytes.Contains(line, []byte(jobStep)) || argued(line) {
 		f.hits = slices.DeleteFunc(f.hits, func(h int32) bool { return f.steps[h] && len(f.byWord[h]) == 0 })
 	}
 	f.continues(line)

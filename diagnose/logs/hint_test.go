@@ -96,6 +96,14 @@ func TestWhoIsNamed(t *testing.T) {
 		{"[1738555506.1] [red-3:4711 :0]  sock.c:334  UCX  ERROR   connect(fd=7, dest_addr=10.9.8.7:400) failed: Network " +
 			"is unreachable\n", "node red-3 has no route to 10.9.8.7"},
 		{"[red-3:4711] PML ucx cannot be selected\n", "node red-3"},
+		{"red-3 kernel: NVRM: Xid (PCI:0000:dc:00): 149, x\nred-3 kernel: NVRM: Xid (PCI:0000:ba:00): 149, x\n",
+			"GPU 0000:dc:00, 0000:ba:00"},
+		{"Feb  3 04:05:06 red-3 kernel: NVRM: Xid (PCI:0000:dc:00): 149, x\nFeb  3 04:05:07 red-4 kernel: NVRM: Xid " +
+			"(PCI:0000:ba:00): 149, x\n", "NVLink of nodes red-3, red-4 has an error (Xid 149; GPU 0000:dc:00 (red-3), " +
+			"0000:ba:00 (red-4))"},
+		{"red-3:1:2 [0] misc/ibvwrap.cc:1 NCCL WARN Call to ibv_modify_qp failed with 110 Connection timed out, on dev " +
+			"mlx5_2:1, curr state INIT, next state RTR, local GID index 1, local GID fe80::4, remote GID fe80::9\n",
+			"device mlx5_2 of node red-3 looks for the GID fe80::9"},
 		{"[red-3:4711:0:4720] Caught signal 11 (Segmentation fault)\n 0  /lib/libucs.so.0(ucs_handle_error+0x2) [0x1]\n" +
 			" 1  /lib/libnccl.so.2(ncclProxyService+0x70) [0x7f3]\n", "crashed in libnccl (function ncclProxyService)"},
 		{"NET/IB : Got completion from peer 10.5.0.34<339> with error 5, opcode 0\n", "the peer 10.5.0.34"},

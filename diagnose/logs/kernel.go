@@ -19,7 +19,7 @@ var kernelCauses = []cause{
 	{
 		id: "log.gpu-lost", grade: decisive,
 		words: []string{"Xid (PCI", "NVRM: Xid", "fallen off the bus", "Unable to determine the device handle",
-			"GPU is lost."},
+			"GPU is lost"},
 		form: re(pciForm + `(?P<xid>79)\b|` +
 			`(?:(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+).*)?(?:fallen off the bus|GPU is lost)|` +
 			`device handle for (?:GPU ?\d*:? ?)?(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+)?`),

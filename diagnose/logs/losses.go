@@ -8,9 +8,8 @@ var lossCauses = []cause{
 	{
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
-		says: "{who} cannot connect to another rank (Gloo): over several hosts Gloo chose an address that the others do " +
-			"not " +
-			"reach, as a rule; else a firewall, or that rank has ended",
+		says: "{who} cannot connect to another rank (Gloo): Gloo of a host chose an address that the others do not reach, a " +
+			"firewall is between, or that rank has ended",
 		need: []string{
 			"which address Gloo takes on each node: the one of getent hosts $(hostname), or of GLOO_SOCKET_IFNAME; set that " +
 				"to the interface that the nodes share (with vLLM and Ray before ray start)",

@@ -25,7 +25,8 @@ var ncclCauses = []cause{
 		need:  []string{"df -h /dev/shm in the container while the job runs", "a run with NCCL_DEBUG=INFO"},
 		from:  "NVIDIA/nccl shmutils.cc",
 	}, {
-		id: "log.ulimit-nofile", grade: decisive, words: []string{"Too many open files"},
+		id: "log.ulimit-nofile", grade: decisive, words: []string{"Too many open files",
+			"the maximal number of files that could be opened"}, // the latter by UCX
 		not:  []string{"inotify"},
 		says: "{who} has reached its limit of open files",
 		do:   "raise the soft limit in the job's script: ulimit -n $(ulimit -Hn)",

@@ -180,7 +180,8 @@ var rdmaCauses = []cause{
 		words: []string{"Got completion with error", "Got completion from peer", "transport retry count exceeded",
 			"IBV_WC_RETRY_EXC_ERR", "RNR retry counter exceeded", "Transport retry count exceeded"},
 		form: opt(`(?:error|status=) ?(?P<code>\w+)`),
-		not:  []string{"error 4,", "error 10,", "WR_FLUSH", "error 5,", "status=5 "},
+		not: []string{"error 4,", "error 10,", "WR_FLUSH", "error 5,", "status=5 " +
+			""}, unless: re(refusedForm + `|` + notReadyForm),
 		says: "an RDMA transfer of {who} got no answer from its peer: GID, rail, link, switch, or the peer ended",
 		need: []string{
 			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",

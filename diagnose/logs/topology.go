@@ -40,6 +40,20 @@ var topologyCauses = []cause{
 			"--format=csv", "the line NCCL version"},
 		from: "NVIDIA/nccl graph/xml.cc",
 	}, {
+		id: "log.nccl-topology", grade: open, words: []string{"any local path from gpu ", "Could not find NET with id ",
+			"No path computed to go from "},
+		form: re(`WARN (?P<why>Could not find (?:any local path from gpu \d+ to net|NET with id \S+)|No path computed to ` +
+			`go ` +
+			`from \S+ to \S+)`),
+		says: "NCCL of {who} knows no way between a GPU and an adapter or another GPU ({why}): what it reads of the " +
+			"machine " +
+			"does not fit",
+		need: []string{"env | grep NCCL_, /etc/nccl.conf: NCCL_TOPO_FILE and NCCL_GRAPH_FILE of another machine, " +
+			"NCCL_IB_HCA, NCCL_NET_GDR_LEVEL", "a run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH, and nvidia-smi topo -m, " +
+			"in " +
+			"the job's container"},
+		from: "NVIDIA/nccl graph/search.cc, graph/topo.cc",
+	}, {
 		id: "log.net-mismatch", grade: decisive, words: []string{"Detected mixed local "},
 		form: re(`mixed local (?P<what>Net|CollNet) device counts across ranks \(min (?P<min>\d+), max (?P<max>\d+)\). Set`),
 		says: "the ranks have different numbers of network devices for NCCL: {min} to {max} ({what})",
