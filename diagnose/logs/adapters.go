@@ -111,8 +111,8 @@ var adapterCauses = []cause{
 		need: []string{"are the ranks of one host in one container", "cat /proc/sys/kernel/yama/ptrace_scope of that host"},
 		from: "openucx/ucx cma_ep.c, mm_sysv.c, mm_xpmem.c",
 	}, {
-		id: "log.rdma-connect", grade: family, words: []string{"invalid GID["},
-		form: re(`UCX +ERROR +invalid GID\[(?P<index>\d+)\] on (?P<dev>[\w.-]+):(?P<port>\d+)`),
+		id: "log.rdma-connect", grade: family, words: []string{"invalid gid["},
+		form: re(`UCX +ERROR +invalid gid\[(?P<index>\d+)\] on (?P<dev>[\w.-]+):(?P<port>\d+)`),
 		says: "{dev} of {who} has no GID {index} that UCX can use",
 		do: "unset UCX_IB_GID_INDEX, or set it to a GID that show_gids lists for that device in the job's container; for " +
 			"InfiniBand the port must be active (ibstat)",

@@ -53,5 +53,34 @@ var commandCauses = []cause{
 		need: []string{"the lines before, of ssh and of the proxies", "ssh HOST true for each host, without a password",
 			"mpiexec --version on each host: the same MPI"},
 		from: "pmodels/mpich hydra bscu_wait.c",
+	}, {
+		id: "log.launch-tool-missing", grade: decisive, words: []string{"parameter \"plm_rsh_agent\" was set to a path",
+			"parameter \"plm_ssh_agent\" was set to a path"},
+		says: "mpirun of {who} finds no ssh and no rsh, by which it starts the other hosts",
+		do: "install ssh in the image of the host where mpirun runs (openssh-client), or name the program that does it: " +
+			"--mca plm_rsh_agent PATH",
+		from: "open-mpi/ompi help-plm-rsh.txt",
+	}, {
+		id: "log.shm-too-small", grade: family, words: []string{"unable to allocate shared memory"},
+		form: re(`MPI\w*_[Ss]hm\w*\b.*unable to allocate shared memory`),
+		says: "MPI of {who} cannot make its shared memory: /dev/shm is full or too small on {where}, as a rule",
+		do: "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm), and remove " +
+			"files of ended runs there",
+		need: []string{"df -h /dev/shm in the container while the job runs"},
+		from: "pmodels/mpich errnames.txt",
+	}, {
+		id: "log.pmi-mismatch", grade: family, words: []string{"PMI2_Job_GetId", "PMI2_Init failed"},
+		form: re(`PMI2_(?:Job_GetId|Init)\b.*(?:failed|returned [1-9]\d*)`),
+		says: "MPI of {who} gets no job by PMI2: srun was called without it, or its library does not fit this MPI",
+		do:   "start it with srun --mpi=pmi2 (srun --mpi=list shows what there is), or with the mpirun of that MPI",
+		need: []string{"srun --mpi=list, and ldd of the program"},
+		from: "pmodels/mpich",
+	}, {
+		id: "log.mpi-daemon", grade: maybe, soft: true, words: []string{"ORTE_ERROR_LOG: ", "PRTE ERROR: "},
+		form: re(`(?:ORTE_ERROR_LOG|PRTE ERROR): (?P<why>[A-Z].*?) in file (?P<file>\S+)`),
+		says: "a part of mpirun on {where} reports: {why} ({file})",
+		need: []string{"the lines before this one, and what the program wrote", "the versions of MPI on all hosts",
+			"a run with --mca plm_base_verbose 10"},
+		from: "open-mpi/ompi, openpmix/prrte",
 	},
 }

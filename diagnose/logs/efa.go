@@ -86,5 +86,37 @@ var efaCauses = []cause{
 		says: "OFI_NCCL_NIC_DUP_CONNS is set for {who}, whose network supports GPUDirect RDMA: the OFI plugin refuses both",
 		do:   "unset OFI_NCCL_NIC_DUP_CONNS on all nodes",
 		from: "aws/aws-ofi-nccl",
+	}, {
+		id: "log.efa-fork", grade: decisive, words: []string{"Libfabric EFA provider is operating in"},
+		says: "the program of {who} makes a process by fork() while it uses the EFA, and libfabric ends it, since memory " +
+			"could be damaged",
+		do: "set FI_EFA_FORK_SAFE=1 (RDMAV_FORK_SAFE=1 with an old libfabric) on all nodes, or start processes by spawn " +
+			"(multiprocessing_context of a DataLoader)",
+		from: "libfabric prov/efa efa_fork_support.c",
+	}, {
+		id: "log.env-invalid", grade: decisive, words: []string{"EFA device has no rdma-read capability"},
+		form: re(`DEVICE_RDMA=1 was set.*but (?P<why>[^.]+)`),
+		says: "FI_EFA_USE_DEVICE_RDMA=1 is set for {who}, but {why}",
+		do:   "unset FI_EFA_USE_DEVICE_RDMA (newer libfabric decides it itself), or use instances whose EFA has RDMA",
+		from: "libfabric prov/efa efa_rdm_util.c",
+	}, {
+		id: "log.rdma-registration", grade: family, words: []string{"RC: -12, ERROR: Cannot allocate memory"},
+		form: re(`NET/OFI (?:Couldn't|Could not|Unable to) (?P<what>[\w ]+)`), not: []string{"NCCL INFO"},
+		says: "the OFI plugin of {who} gets no memory for the adapter ({what}): too little memory may be locked, too few " +
+			"huge pages are free, or other processes use up the adapter's queues",
+		do: "ulimit -l must say unlimited in the job's own shell (docker --ulimit memlock=-1); end other jobs of that " +
+			"node; " +
+			"free huge pages are in /proc/meminfo, and FI_EFA_USE_HUGE_PAGE=0 goes without",
+		need: []string{"ulimit -l as the job sees it", "free -g, grep Huge /proc/meminfo and dmesg of that node"},
+		from: "aws/aws-ofi-nccl, libfabric prov/efa",
+	}, {
+		id: "log.efa-gpu-memory", grade: family, words: []string{"GDR support reported to NCCL but then"},
+		says: "the OFI plugin of {who} cannot use GPUDirect, which the adapter offers: libfabric, its settings or the " +
+			"driver do not permit it",
+		do: "unset FI_HMEM and FI_EFA_USE_DEVICE_RDMA, and install one release of the EFA software on host and in the " +
+			"image " +
+			"(fi_info -p efa -c FI_HMEM must list the device)",
+		need: []string{"fi_info --version, and env | grep FI_, in the job's container"},
+		from: "aws/aws-ofi-nccl nccl_ofi_ofiutils.cpp",
 	},
 }

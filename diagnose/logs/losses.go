@@ -8,7 +8,8 @@ var lossCauses = []cause{
 	{
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
-		says: "{who} cannot connect to another rank (Gloo): Gloo of a host chose an address that the others do not reach, a " +
+		says: "{who} cannot connect to another rank (Gloo): Gloo of a host chose an address that the others do not reach, " +
+			"a " +
 			"firewall is between, or that rank has ended",
 		need: []string{
 			"which address Gloo takes on each node: the one of getent hosts $(hostname), or of GLOO_SOCKET_IFNAME; set that " +

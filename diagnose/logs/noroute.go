@@ -43,4 +43,21 @@ var noRouteCauses = []cause{
 		need: noRouteNeed("btl_tcp_if_include and oob_tcp_if_include (--mca, OMPI_MCA_*)"),
 		from: "open-mpi/ompi btl_tcp_endpoint.c, Linux EHOSTUNREACH",
 	},
+	ownRoute(false, `NCCL WARN .*[Cc]onnect(?:ing)? to (?P<addr>[\w.:%-]+?)<\d+>.*?|`+
+		`^socket\w+: Connect to (?P<addr>[\w.:%-]+?)<\d+>.*?|gloo/transport/.*?(?:connect \[(?P<addr>[^\]]+)\]:\d+: |`+
+		`connect: )|connect\(\) to (?P<addr>[\w.:]+?)(?::\d+)? failed: `),
+	ownRoute(true, `client socket .*connect to [\[(]?(?:::ffff:)?(?P<addr>[\w.:-]+?)\]?(?:, |:)\d+\)?.*errno: 101 - `),
+}
+
+// ownRoute returns the row of a call for which the kernel of the caller has no route at all; torch tries it again.
+func ownRoute(soft bool, form string) cause {
+	return cause{id: "log.wrong-interface", grade: family, soft: soft, words: []string{"Network is unreachable"},
+		form: re(`(?:` + form + `)Network is unreachable`), not: []string{"NCCL INFO"},
+		says: "{who} has no route to the address that another process gives[, {addr}]: it is of a network in which this " +
+			"host is not",
+		do: "on that host ip route get {addr} shows it; name the network that all hosts share, on all of them: " +
+			"NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, --mca btl_tcp_if_include, and an address of it as MASTER_ADDR; or bring " +
+			"that interface up",
+		need: []string{"ip -br addr and ip route of both hosts, in the job's container"},
+		from: "Linux ENETUNREACH"}
 }
