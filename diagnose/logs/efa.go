@@ -105,8 +105,7 @@ var efaCauses = []cause{
 		says: "the OFI plugin of {who} gets no memory for the adapter ({what}): too little memory may be locked, too few " +
 			"huge pages are free, or other processes use up the adapter's queues",
 		do: "ulimit -l must say unlimited in the job's own shell (docker --ulimit memlock=-1); end other jobs of that " +
-			"node; " +
-			"free huge pages are in /proc/meminfo, and FI_EFA_USE_HUGE_PAGE=0 goes without",
+			"node, and update an old EFA driver; free huge pages are in /proc/meminfo, and FI_EFA_USE_HUGE_PAGE=0 goes without",
 		need: []string{"ulimit -l as the job sees it", "free -g, grep Huge /proc/meminfo and dmesg of that node"},
 		from: "aws/aws-ofi-nccl, libfabric prov/efa",
 	}, {
