@@ -76,10 +76,6 @@ func aroundRules() []aroundRule {
 	}}
 }
 
-// others is what ranks of different versions do.
-const others = "ranks that run different versions of a program wait in different collectives or send other sizes, " +
-	"and the job hangs, dies or computes wrong results"
-
 // compareModules reports the modules of the program whose content differs.
 func compareModules(posts []Post) []judged {
 	differ := differing(posts, func(p Post) map[string]string { return p.Around.Modules })
@@ -89,7 +85,9 @@ func compareModules(posts []Post) []judged {
 	first := differ[0]
 	names := finding.Some(finding.Map(differ, func(d versions) string { return d.name }))
 	f := finding.Warnf("modules that the script imports differ: %s: %s", names, differs(first.groups)).
-		Named("same.modules").About(odd(first.groups)).Breaking("%s", others).
+		Named("same.modules").About(odd(first.groups)).
+		Breaking("ranks that run different versions of a program wait in different collectives or send other sizes, and "+
+			"the job hangs, dies or computes wrong results").
 		Do("sha256sum %s   # shows each node's version\n"+
 			"copy it to all nodes again, or import it from a shared file system", first.name)
 	return []judged{{Finding: f}}
@@ -104,8 +102,10 @@ func comparePackages(posts []Post) []judged {
 	all := finding.Map(differ, func(d versions) string { return d.name + ": " + differs(d.groups) })
 	f := finding.Warnf("installed packages that the script imports differ: %s",
 		strings.Join(all[:min(len(all), most)], "; ")).Named("same.packages").About(odd(differ[0].groups)).
-		Breaking("%s", others).Do("python -c 'import %s as p; print(p.__file__)'   # shows where a node has it\n"+
-		"install the same versions on all nodes", module(differ[0].name))
+		Breaking("where the versions behave differently, ranks wait in different collectives or send other sizes: the job "+
+			"hangs, dies or computes wrong results").
+		Do("python -c 'import %s as p; print(p.__file__)'   # shows where a node has it\n"+
+			"install the same versions on all nodes", module(differ[0].name))
 	return []judged{{Finding: f}}
 }
 

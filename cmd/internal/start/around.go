@@ -96,9 +96,14 @@ func modules(files []string, l launcher.Line) map[string]string {
 	return out
 }
 
-// packages returns the first packages to compare. Versions of torch are compared with the libraries that it loads.
+// packages returns the first packages to compare: not torch, which is compared with the libraries that it loads, and
+// not those that only show or log what ranks do.
 func packages(found map[string]string) map[string]string {
-	maps.DeleteFunc(found, func(key, _ string) bool { return key == "torch" || strings.HasPrefix(key, "torch/") })
+	apart := []string{"torch", "tqdm", "rich", "wandb", "mlflow", "tensorboard", "matplotlib", "seaborn", "psutil"}
+	maps.DeleteFunc(found, func(key, _ string) bool {
+		name, _, _ := strings.Cut(strings.TrimSuffix(key, ".py"), "/")
+		return slices.Contains(apart, name)
+	})
 	for i, name := range slices.Sorted(maps.Keys(found)) {
 		if i >= peers.MostModules {
 			delete(found, name)
