@@ -216,6 +216,12 @@ func TestLaunchGoesWhereTheCommandStarts(t *testing.T) {
 		"ssh gpu1 nvidia-smi":                          "",
 		"ssh gpu1 launch torchrun t.py":                "",
 		"tmux attach":                                  "",
+		"tmux new -s torchrun -d ./run.sh":             "",
+		"systemd-run --unit python ./run.sh":           "",
+		"ssh gpu1 which torchrun":                      "",
+		"ssh gpu1 systemd-run --scope torchrun t.py":   "ssh gpu1 systemd-run --scope " + ours + "torchrun t.py",
+		"kubectl exec -c python p -- ./run.sh":         "",
+		"kubectl run torchrun --image i -- ./run.sh":   "",
 	} {
 		j, err := Resolve(two(line))
 		bad, _ := errors.AsType[*exit.Error](err)
@@ -224,10 +230,24 @@ func TestLaunchGoesWhereTheCommandStarts(t *testing.T) {
 		}
 	}
 	in := two("")
-	in.Argv = []string{"tmux", "new", "-d", "cd x && torchrun t.py"}
-	if bad := refused(t, in, 78, "tmux starts"); bad.Fix != "tmux new -d 'cd x && "+ours+"torchrun t.py'"+or {
-		t.Errorf("fix %q", bad.Fix)
+	for text, want := range map[string]string{
+		"cd x && torchrun t.py":                       "cd x && " + ours + "torchrun t.py",
+		"cd launch && A=0 torchrun t.py | tee log":    "cd launch && A=0 " + ours + "torchrun t.py | tee log",
+		"accelerate launch t.py":                      ours + "accelerate launch t.py",
+		"uv run torchrun t.py":                        ours + "uv run torchrun t.py",
+		`bash -lc "torchrun t.py"`:                    ours + `bash -lc "torchrun t.py"`,
+		"set -e; /opt/launch --store h torchrun t.py": "",
+		"./torchrun.sh; echo torchrun t.py":           "",
+		"mpirun -np 2 ./a":                            "",
+	} {
+		in.Argv = []string{"tmux", "new", "-d", text}
+		_, err := Resolve(in)
+		bad, _ := errors.AsType[*exit.Error](err)
+		if (bad == nil) != (want == "") || bad != nil && bad.Fix != launcher.Quote([]string{"tmux", "new", "-d", want})+or {
+			t.Errorf("%s: %+v, want %q", text, bad, want)
+		}
 	}
+	in.Argv = []string{"tmux", "new", "-d", "torchrun t.py"}
 	typed, one := in, in
 	typed.Flags.As, one.Flags.NNodes = flagged("--as", "program"), flagged("--nnodes", "1")
 	for _, in := range []Input{typed, one} {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
-
 	"launch/internal/exit"
 )
 
@@ -121,49 +119,28 @@ func (l Line) waits(at int) (ok bool) {
 		slices.ContainsFunc(l.Argv[:at], func(w string) bool { return pythonName.MatchString(path.Base(w)) }) {
 		return false // it is the value of an option, or an argument of a script
 	}
-	return allWait([][]string{l.Argv[at:]})
+	return allWait([]shellCall{{argv: l.Argv[at:]}})
 }
 
 // Waits reports whether each torchrun of a shell's text has no place of its own. What the text does with variables of
 // launch before it is of no matter, unless they are those that torchrun reads.
 func Waits(text string) bool { return !strings.Contains(text, "PET_") && allWait(shellCalls(text)) }
 
-func allWait(calls [][]string) (ok bool) {
-	for _, argv := range calls {
+func allWait(calls []shellCall) (ok bool) {
+	for _, c := range calls {
+		argv := c.argv
 		t, err := Parse(argv, "")
 		switch {
 		case t.Kind != Torchrun && !pythonName.MatchString(path.Base(argv[t.Program])):
 			continue
 		case err != nil || t.Kind != Torchrun || t.Standalone.Set || t.NNodes.Set || t.Rest >= len(argv),
-			strings.ContainsAny(argv[t.Rest][:1], "$\"`"), // it may have options
+			strings.IndexAny(argv[t.Rest], "$\"`") == 0, // it may have options
 			Placed(strings.Join(argv[:t.Rest], " ")):
 			return false
 		}
 		ok = true
 	}
 	return ok
-}
-
-// shellCalls returns the commands of a shell's text, with their words as they are written; nil: it is no such text.
-func shellCalls(text string) (calls [][]string) {
-	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
-	if err != nil {
-		return nil
-	}
-	syntax.Walk(file, func(n syntax.Node) bool {
-		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
-			var argv []string
-			for _, w := range c.Args {
-				argv = append(argv, text[w.Pos().Offset():w.End().Offset()])
-			}
-			if argv[0] == "exec" && len(argv) > 1 {
-				argv = argv[1:]
-			}
-			calls = append(calls, argv)
-		}
-		return true
-	})
-	return calls
 }
 
 // checkSealed returns the error of a torchrun that does not get its place in the job.
@@ -229,53 +206,6 @@ func (l Line) checkSrun() error {
 		wide = wide || several.MatchString(strings.Join(l.Argv[i:min(i+2, len(l.Argv))], " "))
 	}
 	return nil
-}
-
-// elsewhere are programs that start their command in another session, or on another machine: launch would end at once,
-// or its variables would not get there.
-const elsewhere = "tmux screen systemd-run ssh kubectl oc"
-
-// Entry returns where launch has to go in a line whose program starts the command elsewhere: the index of a word, and
-// the place in it, which is not 0 in the text of a shell.
-func (l Line) Entry() (word, place int, ok bool) {
-	if l.Kind != Program || l.AsTyped || l.Program >= len(l.Argv) ||
-		!slices.Contains(strings.Fields(elsewhere), path.Base(l.Argv[l.Program])) ||
-		slices.Contains(l.Argv, "--scope") || // of systemd-run, which then executes the command itself
-		Placed(strings.Join(l.Argv[l.Program:], " ")) {
-		return 0, 0, false
-	}
-	for i := l.Program + 1; i < len(l.Argv); i++ {
-		w := l.Argv[i]
-		if strings.ContainsAny(w, " \t\n") {
-			if m := started.FindStringSubmatchIndex(w); m != nil {
-				return i, m[2], !strings.Contains(w, "launch ")
-			}
-			continue
-		}
-		switch name := path.Base(w); {
-		case name == "launch":
-			return 0, 0, false
-		case torchrunName.MatchString(name), pythonName.MatchString(name):
-			return i, 0, true
-		}
-		if _, _, ok := findStarter(l.Argv, i); ok {
-			return i, 0, true
-		}
-	}
-	return 0, 0, false
-}
-
-// started matches a launcher, or a Python, that a shell's text starts.
-var started = regexp.MustCompile(
-	`(?:^|[;&|(]\s*|\bexec\s+)((?:\S*/)?(?:torchrun|python[0-9.]*|accelerate|deepspeed)\s)`)
-
-// checkEntry returns the error of a line whose program starts the command elsewhere.
-func (l Line) checkEntry() error {
-	if _, _, ok := l.Entry(); !ok {
-		return nil
-	}
-	return exit.Errorf(exit.Config, "%s starts the command in another session or on another machine, without the "+
-		"variables of launch: each node would train alone", path.Base(l.Argv[l.Program]))
 }
 
 // hint notes that a plain program seems to call torchrun: launch cannot rewrite its
