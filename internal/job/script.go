@@ -67,7 +67,7 @@ func (r *resolver) shellLauncher() {
 		return
 	}
 	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").
-		Breaking("each node would train alone").
+		Breaking("each node would train or wait alone").
 		Do("put launch before %s in %s, and run the script without launch", m[1], script)
 	if strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx") {
 		f = f.Do("%s", r.paste("--as", "torchrun"))

@@ -173,7 +173,7 @@ func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
 }
 
 func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
-	const alone = "each node would train alone"
+	const alone = "each node would train or wait alone"
 	const torchrun = "launch --as torchrun --nnodes 2 --store h bash r.sh"
 	for text, want := range map[string]string{
 		"set -e\nexec torchrun --nproc-per-node 8 t.py\n":                 torchrun,
@@ -186,7 +186,8 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		"torchrun --nnodes 2 --node-rank $ID --master-addr ${HEAD} t.py":  "",
 		"A=(--nnodes=$N --rdzv_endpoint $H)\ntorchrun \"${A[@]}\" t.py":   "",
 		"accelerate launch --config_file c.yaml t.py":                     "",
-		"torchrun --nnodes 12 t.py":                                       "",
+		"torchrun --nnodes 12 t.py":                                       torchrun,
+		"torchrun --nnodes 12 --rdzv-endpoint $HEAD:1 t.py":               "",
 		"torchrun --nnodes=1 --nproc-per-node 8 t.py":                     torchrun,
 		"torchrun --standalone --nnodes 1 t.py":                           torchrun,
 		"pip install deepspeed\npython t.py --deepspeed ds.json":          "",

@@ -4,6 +4,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"launch/internal/exit"
@@ -12,7 +13,7 @@ import (
 // wrapper is a program that starts a command in its arguments, which launch leaves as typed: a container, or a shell.
 type wrapper struct {
 	names string // space-separated
-	subs  string // the first words of the lines that count: "run,compose run"; "": all
+	subs  string // the subcommands that start a command, space-separated; "": all lines do
 	// command is the option after which the command is one argument, to which letters may be joined: bash -ec; "": the
 	// command is words
 	command string
@@ -24,20 +25,15 @@ func wrappers() []wrapper {
 	const clean = "--cleanenv -e --containall -C"
 	return []wrapper{
 		{names: "bash sh dash zsh script", command: "c"},
-		{names: "singularity apptainer", subs: "exec,run", seals: clean},
-		{names: "docker podman nerdctl", subs: "run,exec,compose run,compose exec", sealed: true},
-		{names: "enroot", subs: "start,exec", sealed: true},
+		{names: "singularity apptainer", subs: "exec run", seals: clean},
+		{names: "docker docker-compose podman podman-compose nerdctl", subs: "run exec", sealed: true},
+		{names: "enroot", subs: "start exec", sealed: true},
 	}
 }
 
-// sub returns how many of the words are those of subs.
+// sub returns how many of the words there are up to the subcommand that starts a command; 0: there is none.
 func (w wrapper) sub(words []string) int {
-	for s := range strings.SplitSeq(w.subs, ",") {
-		if f := strings.Fields(s); len(f) <= len(words) && slices.Equal(f, words[:len(f)]) {
-			return len(f)
-		}
-	}
-	return 0
+	return 1 + slices.IndexFunc(words, func(s string) bool { return slices.Contains(strings.Fields(w.subs), s) })
 }
 
 // wrapperOf returns the wrapper of a name.
@@ -58,16 +54,42 @@ var placing = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w
 // variables of launch, or from options of its own.
 func Placed(text string) bool { return placing.MatchString(text) }
 
-// torchrunIn returns the index of the word of a line that is torchrun, or a shell's text with it; -1: there is none.
+var (
+	torchrunText = regexp.MustCompile(`torchrun|torch\.distributed\.(?:run|launch)\b`)
+	launchWord   = regexp.MustCompile(`^(?:[./].*/)?launch$`)
+)
+
+// torchrunIn returns the index of the word of a line that is torchrun, or a shell's text with it; -1: there is none, or
+// it has a launch of its own.
 func (l Line) torchrunIn() int {
 	for i := l.Program + 1; i < len(l.Argv); i++ {
-		w := l.Argv[i]
-		inShell := strings.ContainsAny(w, " \t\n") && strings.Contains(w, "torchrun")
-		if torchrunName.MatchString(path.Base(w)) && !strings.HasPrefix(w, "-") || inShell {
-			return i
+		switch w := l.Argv[i]; {
+		case launchWord.MatchString(w):
+			return -1
+		case strings.ContainsAny(w, " \t\n"):
+			if torchrunText.MatchString(w) {
+				return i
+			}
+		case strings.HasPrefix(w, "-"):
+		case torchrunName.MatchString(path.Base(w)):
+			if i+1 == len(l.Argv) || !isProgram(l.Argv[i+1]) {
+				return i
+			}
+		case pythonName.MatchString(path.Base(w)):
+			if t, _ := Parse(l.Argv[i:], ""); t.Kind == Torchrun {
+				return i
+			}
 		}
 	}
 	return -1
+}
+
+// isProgram reports whether a word is a program rather than a script for torchrun: a word before it is then the name of
+// an image or a container.
+func isProgram(w string) bool {
+	name := path.Base(w)
+	_, ok := wrapperOf(name)
+	return ok || torchrunName.MatchString(name) || pythonName.MatchString(name) || strings.HasSuffix(name, ".sh")
 }
 
 // wrapped finds a torchrun that a wrapper of the line starts. One without a place of its own in the job takes it from
@@ -110,7 +132,7 @@ func (l *Line) wrapped() bool {
 }
 
 // waits reports whether the torchrun of a word, or of a shell's text, has no place of its own and takes one from
-// variables. A line with another Python, which may read those of a plain program, is left as it is.
+// variables.
 func (l Line) waits(at int) (ok bool) {
 	if strings.ContainsAny(l.Argv[at], " \t\n") {
 		return Waits(l.Argv[at])
@@ -122,20 +144,21 @@ func (l Line) waits(at int) (ok bool) {
 	return allWait([]shellCall{{argv: l.Argv[at:]}})
 }
 
-// Waits reports whether each torchrun of a shell's text has no place of its own. What the text does with variables of
-// launch before it is of no matter, unless they are those that torchrun reads.
-func Waits(text string) bool { return !strings.Contains(text, "PET_") && allWait(shellCalls(text)) }
+// petPlace matches the variables by which torchrun takes a place.
+var petPlace = regexp.MustCompile(`\bPET_(?:NNODES|NODE_RANK|MASTER_|RDZV_|STANDALONE)`)
+
+// Waits reports whether each torchrun of a shell's text has no place of its own. What else the text does with variables
+// of launch is of no matter, unless they are those that torchrun reads.
+func Waits(text string) bool { return !petPlace.MatchString(text) && allWait(shellCalls(text)) }
 
 func allWait(calls []shellCall) (ok bool) {
 	for _, c := range calls {
-		argv := c.argv
-		t, err := Parse(argv, "")
+		t, err := Parse(c.argv, "")
 		switch {
-		case t.Kind != Torchrun && !pythonName.MatchString(path.Base(argv[t.Program])):
+		case t.Kind != Torchrun:
 			continue
-		case err != nil || t.Kind != Torchrun || t.Standalone.Set || t.NNodes.Set || t.Rest >= len(argv),
-			strings.IndexAny(argv[t.Rest], "$\"`") == 0, // it may have options
-			Placed(strings.Join(argv[:t.Rest], " ")):
+		case err != nil, t.Sealed != "", t.placed(), t.Rest >= len(c.argv),
+			strings.IndexAny(c.argv[t.Rest], "$\"`") == 0: // it may have options
 			return false
 		}
 		ok = true
@@ -143,10 +166,20 @@ func allWait(calls []shellCall) (ok bool) {
 	return ok
 }
 
+// placed reports whether the options of a torchrun give it a place: more than the number of nodes, which is that of the
+// job.
+func (l Line) placed() bool {
+	if l.Standalone.Set || l.has("node_rank") || l.has("master_addr") || l.has("rdzv_endpoint") || l.has("rdzv_backend") {
+		return true
+	}
+	n, _ := strconv.Atoi(l.NNodes.Value)
+	return l.NNodes.Set && n < 2 && strings.Trim(l.NNodes.Value, `"${}`) != "NNODES"
+}
+
 // checkSealed returns the error of a torchrun that does not get its place in the job.
 func (l Line) checkSealed() error {
 	return exit.Errorf(exit.Config, "%s starts torchrun without the variables of launch, and the line of torchrun has no "+
-		"place in the job: each node would train alone", l.Sealed)
+		"place in the job: each node would train or wait alone", l.Sealed)
 }
 
 // insteadSealed returns the line by which the variables get through.
@@ -168,7 +201,8 @@ func (l Line) insteadSealed() []string {
 	network := slices.ContainsFunc(words, func(w string) bool {
 		return w == "--network" || w == "--net" || strings.HasPrefix(w, "--network=") || strings.HasPrefix(w, "--net=")
 	})
-	if !network && l.Argv[l.Program+1] == "run" { // enroot has the host's, and compose that of its file
+	compose := slices.ContainsFunc(l.Argv[l.Program:begin], func(w string) bool { return strings.Contains(w, "compose") })
+	if !network && !compose && l.Argv[begin-1] == "run" { // enroot has the host's, and compose that of its file
 		out = append(out, "--network", "host")
 	}
 	for _, name := range []string{"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",
