@@ -1,6 +1,7 @@
 package job
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,15 +39,20 @@ var (
 		`lightning[ \t]+run|torchx[ \t]+run|colossalai[ \t]+run|dlrover-run|horovodrun)(?:[ \t\\]|$)`)
 )
 
-// shellScript returns the name and the text of the shell script that the command runs, without comments.
+// shortC matches the option of a shell before its text.
+var shortC = regexp.MustCompile(`^-[a-z]*c$`)
+
+// shellScript returns the name and the text of the shell script that the command runs, or of a shell's -c, without
+// comments.
 func (r *resolver) shellScript() (name, text string) {
 	l := r.line
 	if l.Kind != launcher.Program || l.Program >= len(l.Argv) || r.in.Root == nil {
 		return "", ""
 	}
-	for _, w := range l.Argv[l.Program:min(l.Program+3, len(l.Argv))] { // ./run.sh, bash run.sh, bash -e run.sh
-		if w == "-c" {
-			return "", ""
+	words := l.Argv[l.Program:min(l.Program+3, len(l.Argv))]
+	for i, w := range words { // ./run.sh, bash run.sh, bash -e run.sh, bash -lc TEXT
+		if i == 1 && len(words) == 3 && strings.HasSuffix(path.Base(words[0]), "sh") && shortC.MatchString(w) {
+			return path.Base(words[0]) + " -c", comment.ReplaceAllString(words[2], "")
 		}
 		if strings.HasSuffix(w, ".sh") {
 			return w, comment.ReplaceAllString(head(r.in.Root, r.absolute(w)), "")
@@ -63,13 +69,17 @@ func (r *resolver) shellLauncher() {
 	}
 	script, text := r.shellScript()
 	m := inShell.FindStringSubmatch(text)
+	torchrun := m != nil && strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx")
+	if torchrun && strings.HasSuffix(script, " -c") { // the line has a note of it
+		return
+	}
 	if m == nil || launcher.Placed(text+" "+strings.Join(r.line.Argv, " ")) && !launcher.Waits(text) {
 		return
 	}
 	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").
 		Breaking("each node would train or wait alone").
-		Do("put launch before %s in %s, and run the script without launch", m[1], script)
-	if strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx") {
+		Do("put launch before %[1]s in %[2]s, and run %[2]s without launch", m[1], script)
+	if torchrun {
 		f = f.Do("%s", r.paste("--as", "torchrun"))
 	}
 	r.note(f)

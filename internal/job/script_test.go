@@ -199,7 +199,14 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		if (i >= 0) != (want != "") || i >= 0 && !strings.HasPrefix(j.Notes[i].Fix, want) {
 			t.Errorf("%q: %+v", text, j.Notes)
 		}
-		in.Flags.As = flagged("--as", "torchrun")
+		in.Argv = []string{"bash", "-lc", text}
+		direct := slices.ContainsFunc(resolve(t, in).Notes, func(f finding.Finding) bool {
+			return f.Breaks == alone && f.What == "bash -c starts accelerate launch, which does not take its place from launch"
+		})
+		if direct != strings.HasPrefix(want, "put") {
+			t.Errorf("bash -lc %q: %v", text, direct)
+		}
+		in.Argv, in.Flags.As = []string{"bash", "r.sh"}, flagged("--as", "torchrun")
 		if j := resolve(t, in); slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone }) {
 			t.Errorf("--as torchrun, %q: %+v", text, j.Notes)
 		}
