@@ -48,7 +48,8 @@ func TestTheSlotsOfSeveralProgramsAreCounted(t *testing.T) {
 func TestAHostOutsideOfTheAllocation(t *testing.T) {
 	in := healthy()
 	in.Run.NP, in.Run.Allocation = 9, "SLURM_JOB_NODELIST"
-	if f := Judge(in).Report.Failed(); len(f) != 1 || !strings.Contains(f[0].Fix, "more slots in SLURM_JOB_NODELIST") {
+	const both = "--hostfile hosts or SLURM_JOB_NODELIST"
+	if f := Judge(in).Report.Failed(); len(f) != 1 || !strings.Contains(f[0].Fix, both) {
 		t.Errorf("%+v", f)
 	}
 	in.Run.Outside = []string{"x1", "x2"}

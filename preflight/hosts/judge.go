@@ -28,10 +28,14 @@ func (j *judge) line() {
 	}
 	slots, known := j.slots()
 	if known && j.Run.Strict && j.Run.NP > slots {
+		where := j.Run.Source
+		if j.Run.Allocation != "" { // the fewer of both count
+			where += " or " + j.Run.Allocation
+		}
 		j.slot(finding.Failf("%d processes, but the hosts have %s (%s)", j.Run.NP,
 			finding.Count(slots, "slot"), j.Run.Source).
 			Breaking("mpirun refuses to start").
-			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, cmp.Or(j.Run.Allocation, j.Run.Source)))
+			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, where))
 	}
 }
 
