@@ -183,10 +183,14 @@ func (r *resolver) total(nodes int) error {
 		"%s has num_processes %s for num_machines %s, but the job has %d nodes", file, r.line.NP.Value, r.perMachines, nodes)
 }
 
+// device matches a word of CUDA_VISIBLE_DEVICES that is a GPU.
+var device = regexp.MustCompile(`^\s*(?:\d|GPU-|MIG-)`)
+
 // gpus returns how many GPUs a launcher of this node would count; 0: not known.
 func (r *resolver) gpus() int {
-	if v := r.env["CUDA_VISIBLE_DEVICES"]; v != "" && v[0] != '-' {
-		return strings.Count(v, ",") + 1
+	visible := strings.Split(r.env["CUDA_VISIBLE_DEVICES"], ",")
+	if n := slices.IndexFunc(append(visible, ""), func(d string) bool { return !device.MatchString(d) }); n > 0 {
+		return n // CUDA ends the list at the first that is no device
 	}
 	if r.in.Root == nil {
 		return 0

@@ -118,6 +118,8 @@ func TestALineToTypeCountsTheGPUsOfThisNode(t *testing.T) {
 		{"accelerate launch t.py", "A=b", gpus, "--num_processes 4 t.py"},
 		{"accelerate launch t.py", "CUDA_VISIBLE_DEVICES=3,5,6", gpus, "--num_processes 6 t.py"},
 		{"accelerate launch t.py", "CUDA_VISIBLE_DEVICES=-1", gpus, "--num_processes 4 t.py"},
+		{"accelerate launch t.py", "CUDA_VISIBLE_DEVICES=NoDevFiles", gpus, "--num_processes 4 t.py"},
+		{"accelerate launch t.py", "CUDA_VISIBLE_DEVICES=GPU-1a,3,4,-1,5", gpus, "--num_processes 6 t.py"},
 		{"accelerate launch t.py", "A=b", nil, "--num_processes 16 t.py"},
 		{"accelerate launch t.py", "A=b", one, "--num_processes 6 t.py"},
 		{"accelerate launch t.py", "A=b", manual, "--num_processes 16 t.py"},
