@@ -46,6 +46,7 @@ var adapterCauses = []cause{
 		form: re(`ibv_modify_qp failed with (?:error )?(?:110 )?(?P<why>Connection timed out)` +
 			`(?:.* on dev (?P<dev>[\w.-]+)(?::\d+)?)?(?:.*local GID index (?P<index>\d+))?` +
 			`(?:.*local GID (?P<own>[\da-fA-F:.]+:[\da-fA-F:.]*))?(?:.*remote GID (?P<gid>[\da-fA-F:.]+))?`),
+		not: []string{"NCCL INFO"},
 		says: "no host answers where the RDMA device[ {dev}] of {who} looks for the GID[ {gid}] of the other end ({why})" +
 			"[; it uses its GID {index}][, {own}]: both ends use GIDs of different networks, as link-local ones (fe80::), or " +
 			"one is down",

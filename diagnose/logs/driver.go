@@ -1,11 +1,14 @@
 package logs
 
+// inCode is in what a compiler writes of a program that has the names of CUDA's errors.
+var inCode = re(`\d\)?: warning\b|enumeration value|\bcase cuda`)
+
 // driverCauses are errors by which CUDA reports its driver, or what runs besides it, by its numbers (CUresult).
 var driverCauses = []cause{
 	{
 		id: "log.cuda-driver-too-old", grade: decisive, soft: true,
 		words: []string{"API call is not supported in the installed CUDA driver", "cudaErrorCallRequiresNewerDriver"},
-		not:   []string{"NCCL INFO"},
+		not:   []string{"NCCL INFO"}, unless: inCode,
 		says: "the NVIDIA driver of {where} is too old: NCCL, or the program, was built for a newer CUDA and makes a call " +
 			"that the driver does not have (error 36)",
 		do: "update the driver of that node, or install an NCCL, torch or image for an older CUDA (nvidia-smi shows the " +
@@ -15,24 +18,30 @@ var driverCauses = []cause{
 		id: "log.cuda-driver-too-old", grade: decisive,
 		words: []string{"forward compatibility was attempted on non supported HW", "ErrorCompatNotSupportedOnDevice",
 			"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
+		unless: inCode,
 		says: "the image of {who} has a newer CUDA than the driver of {where}, with a libcuda of its own (compat), which " +
 			"this type of GPU does not support (error 804)",
 		do: "update the driver of that node, or use an image for an older CUDA (nvidia-smi shows the newest one of the " +
 			"driver). Where the driver is new enough, take CUDA's folder compat out of LD_LIBRARY_PATH and /etc/ld.so.conf.d",
 		from: "CUDA runtime API, cudaErrorCompatNotSupportedOnDevice",
 	}, {
-		id: "log.gpu-ecc", grade: decisive, words: []string{"Invalid access of peer GPU memory over nvlink",
+		id: "log.gpu-ecc", grade: family, words: []string{"Invalid access of peer GPU memory over nvlink",
 			"CUDA_ERROR_CONTAINED", "cudaErrorContained"},
-		says: "a GPU of {where} found an error of NVLink or of memory, which the driver limits to this program",
-		do:   resetGPU, from: "CUDA driver API, CUDA_ERROR_CONTAINED",
+		unless: inCode,
+		says: "a GPU of {where} could not read memory, mostly of another GPU over NVLink, which ends this program alone: " +
+			"an error of the link or of memory, or the process of the other GPU ended",
+		do:   "look whether another rank failed before; else " + resetGPU,
+		need: []string{"dmesg | grep Xid of that node", "the output of the other ranks of that node"},
+		from: "CUDA driver API, CUDA_ERROR_CONTAINED",
 	}, {
-		id: "log.gpu-ecc", grade: decisive, words: []string{"GPU requires reset"},
+		id: "log.gpu-ecc", grade: decisive, words: []string{": GPU requires reset"},
 		says: "a GPU of {where} must be reset before it can be used, after an error",
 		do:   resetGPU, from: "NVML_ERROR_RESET_REQUIRED",
 	}, {
 		id: "log.cuda-mps", grade: family, words: []string{"MPS client failed to connect", "cudaErrorMps",
 			"CUDA_ERROR_MPS_", "MPS server is not ready", "required to create MPS client have been exhausted",
 			"required to support device connections have been exhausted", "MPS client has been terminated"},
+		unless: inCode,
 		says: "{who} is a client of CUDA's MPS, and gets no service: its daemon does not run, is of another user, has " +
 			"ended " +
 			"after an error of a client, or has no more room",
@@ -50,7 +59,8 @@ var driverCauses = []cause{
 	}, {
 		id: "log.cuda-timeout", grade: family, words: []string{"the launch timed out and was terminated",
 			"CUDA_ERROR_LAUNCH_TIMEOUT", "cudaErrorLaunchTimeout"},
-		says: "a kernel of {who} ran longer than the driver lets one run on a GPU that has a display",
+		unless: inCode,
+		says:   "a kernel of {who} ran longer than the driver lets one run on a GPU that has a display",
 		do: "use a GPU without a display (nvidia-smi shows Disp.A), or stop the X server of that node (systemctl isolate " +
 			"multi-user.target); else shorter kernels",
 		need: []string{"nvidia-smi of that node: Disp.A and processes", "dmesg | grep Xid: Xid 8"},
@@ -83,9 +93,10 @@ var driverCauses = []cause{
 			"nvidia-smi, and dmesg | grep -E 'NVRM|Xid', of that node"},
 		from: "CUDA driver API, CUDA_ERROR_NOT_INITIALIZED",
 	}, {
-		id: "log.cuda-error", grade: open, words: []string{"CUDA unknown error", "CUDA error: unknown error",
+		// A warning of torch and of TensorFlow, after which a program goes on without a GPU.
+		id: "log.cuda-error", grade: open, soft: true, words: []string{"CUDA unknown error", "CUDA error: unknown error",
 			"Cuda failure 'unknown error'", "Cuda failure 999", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"},
-		not: []string{"NCCL INFO"},
+		not: []string{"NCCL INFO"}, unless: inCode,
 		says: "CUDA of {who} does not start (unknown error, 999): the module nvidia_uvm is not loaded or /dev/nvidia-uvm " +
 			"is " +
 			"not in the container, CUDA_VISIBLE_DEVICES was changed after the start, or the driver is in a bad state",

@@ -8,6 +8,9 @@ var efaNeed = []string{"does the security group let all traffic through from and
 	"instances members of it and in one subnet", "the output of the other end: did it end before",
 	"the versions of libfabric and the EFA driver of both hosts"}
 
+// ofEFA is in lines of libfabric, and of what uses it, before texts that other programs have, too.
+const ofEFA = `(?:\befa\b|rxr_|OFI\b|ofi\b|libfabric).*?`
+
 // efaHost is how newer versions of libfabric name the other end.
 const efaHost = `(?:.*?Peer host id: (?P<host>i-[\da-f]+))?`
 
@@ -19,7 +22,7 @@ var endedPeers = []string{"Bad queue pair (QP) number", "Invalid receiver queue 
 var efaCauses = []cause{
 	{
 		id: "log.efa", grade: family, words: []string{"Unreachable remote", "incorrect inbound/outbound"},
-		form: re(`(?:Unreachable remote|incorrect inbound/outbound)` + efaHost), not: []string{"NCCL INFO", "<info>"},
+		form: re(ofEFA + `(?:Unreachable remote|incorrect inbound/outbound)` + efaHost), not: []string{"NCCL INFO", "<info>"},
 		says: "the EFA of {who} never got an answer from the other end[, {host}]: the security group does not let all " +
 			"traffic " +
 			"through between the instances, or they are in different subnets",
@@ -38,7 +41,7 @@ var efaCauses = []cause{
 		need: efaNeed, from: "libibverbs IBV_WC_RESP_TIMEOUT_ERR, libfabric prov/efa, aws/aws-ofi-nccl#156",
 	}, {
 		id: "log.efa", grade: open, words: []string{"Unresponsive re"},
-		form: re(`Unresponsive re(?:ceiver|mote)(?: \((?P<why>[a-z][\w ]+)\))?` + efaHost), not: []string{"NCCL INFO",
+		form: re(ofEFA + `Unresponsive re(?:ceiver|mote)(?: \((?P<why>[a-z][\w ]+)\))?` + efaHost), not: []string{"NCCL INFO",
 			"<info>", "NET/OFI Request", "NET/OFI Operation"},
 		says: "the EFA of {who} gets no answer from the other end[, {host}][ ({why})]: that process or its host has " +
 			"failed; " +
@@ -47,7 +50,7 @@ var efaCauses = []cause{
 		from: "libfabric prov/efa efa_strerror.c",
 	}, {
 		id: "log.peer-lost", grade: ended, words: endedPeers,
-		form: re(`(?:Bad queue pair|Invalid receiver queue pair|reset by remote peer|connection aborted)` + efaHost),
+		form: re(ofEFA + `(?:Bad queue pair|Invalid receiver queue pair|reset by remote peer|connection aborted)` + efaHost),
 		not:  []string{"NCCL INFO", "<info>"},
 		says: "the EFA of {who} finds the process at the other end[, {host},] no longer there: it ended before",
 		need: []string{"the output of the other end: its own error, or that it left before the others were done"},

@@ -21,7 +21,7 @@ var kernelCauses = []cause{
 		words: []string{"Xid (PCI", "NVRM: Xid", "fallen off the bus", "Unable to determine the device handle",
 			"GPU is lost"},
 		form: re(pciForm + `(?P<xid>79)\b|` +
-			`(?:(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+).*)?(?:fallen off the bus|GPU is lost)|` +
+			`(?:(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+).*)?(?:fallen off the bus|: GPU is lost|GPU is lost\.)|` +
 			`device handle for (?:GPU ?\d*:? ?)?(?P<pci>[\da-fA-F]{4,8}:[\da-fA-F]{2}:[\da-fA-F.]+)?`),
 		says: "a GPU[ at {pci}] of {where} no longer answers on PCIe (it has fallen off the bus[, Xid {xid}])",
 		do: "drain that node, and switch it off and on: a reset of the GPU is not enough. Look at its power, heat, riser " +

@@ -25,7 +25,7 @@ var noRouteCauses = []cause{
 	}, {
 		id: "log.gloo-mesh", grade: open, words: []string{"No route to host"},
 		form: re(`gloo/transport/.*?(?:connect \[(?P<addr>[^\]]+)\]:\d+: No route|No route to host,? ` +
-			`remote=\[(?P<addr>[^\]]+)\])`),
+			`remote=\[(?P<addr>[^\]]+)\])`), not: []string{"willRetry=1"},
 		says: "Gloo of {who} has no way to {addr} " + noRoute,
 		need: noRouteNeed("GLOO_SOCKET_IFNAME, or the address of $(hostname),"),
 		from: "pytorch/gloo transport/tcp, Linux EHOSTUNREACH",
@@ -52,7 +52,7 @@ var noRouteCauses = []cause{
 // ownRoute returns the row of a call for which the kernel of the caller has no route at all; torch tries it again.
 func ownRoute(soft bool, form string) cause {
 	return cause{id: "log.wrong-interface", grade: family, soft: soft, words: []string{"Network is unreachable"},
-		form: re(`(?:` + form + `)Network is unreachable`), not: []string{"NCCL INFO"},
+		form: re(`(?:` + form + `)Network is unreachable`), not: []string{"NCCL INFO", "willRetry=1"},
 		says: "{who} has no route to the address that another process gives[, {addr}]: it is of a network in which this " +
 			"host is not",
 		do: "on that host ip route get {addr} shows it; name the network that all hosts share, on all of them: " +

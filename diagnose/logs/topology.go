@@ -121,9 +121,10 @@ var topologyCauses = []cause{
 		from: "NVIDIA/nccl bootstrap.cc",
 	}, {
 		id: "log.nccl-too-old", grade: family, with: "nccl.older-than-gpu",
-		words: []string{"free(): ", "malloc(): ", "corrupted size vs", "munmap_chunk(): ", "corrupted double-linked"},
-		form:  re(`^(?:free|malloc|munmap_chunk)\(\): \w|^corrupted (?:size|double)|double free or corruption`),
-		says:  "the memory of {who} is damaged, and its NCCL is older than its GPUs ({fact}): that NCCL does not know them",
+		words: []string{"free(): ", "malloc(): ", "corrupted size vs", "munmap_chunk(): ", "corrupted double-linked",
+			"double free or corruption"},
+		form: re(`^(?:free|malloc|munmap_chunk)\(\): \w|^corrupted (?:size|double)|double free or corruption`),
+		says: "the memory of {who} is damaged, and its NCCL is older than its GPUs ({fact}): that NCCL does not know them",
 		do: "install an NCCL that knows the GPU (2.25 or newer) on all nodes: pip install -U " +
 			"nvidia-nccl-cu12, or an image with a newer torch",
 		need: []string{"a run with the newer NCCL", "the stack of the crash (a core file, PYTHONFAULTHANDLER=1)"},
