@@ -18,6 +18,7 @@ import (
 func (c Call) sealed(own netip.Addr) Fault {
 	to := c.To.Addr()
 	if p, err := readIPsec(to); err == nil {
+		p.idle = c.Gone == Nothing
 		return cmp.Or(p.drops(netlink.XFRM_DIR_OUT, own, to), p.drops(netlink.XFRM_DIR_IN, to, own))
 	}
 	switch r := c.Risen; {
@@ -56,6 +57,7 @@ func blockedByIPsec(which, counter string) Fault {
 type ipsec struct {
 	policies []netlink.XfrmPolicy
 	states   []netlink.XfrmState
+	idle     bool // no call has failed: IKE may make an association once there is a packet
 }
 
 // readIPsec returns what there is for the family of an address.
@@ -88,6 +90,9 @@ func (p ipsec) drops(dir netlink.Dir, from, to netip.Addr) Fault {
 	applies := slices.MinFunc(policies, func(a, b netlink.XfrmPolicy) int { return cmp.Compare(a.Priority, b.Priority) })
 	if applies.Action == netlink.XFRM_POLICY_BLOCK {
 		return Fault{"this node's IPsec has a policy that blocks " + which, showBlocks}
+	}
+	if p.idle {
+		return Fault{}
 	}
 	for _, t := range applies.Tmpls {
 		end := t.Dst

@@ -65,11 +65,16 @@ func TestIPsecDropsWhatAPolicyWantsSealedWithoutAnAssociation(t *testing.T) {
 		{"what arrives is taken sealed", takes, nil, "packets from 10.0.0.3, which it takes sealed,"},
 		{"and there is an association", takes, []netlink.XfrmState{back}, ""},
 	} {
-		all := ipsec{tt.policies, tt.states}
+		all := ipsec{policies: tt.policies, states: tt.states}
 		got := cmp.Or(all.drops(netlink.XFRM_DIR_OUT, from, to), all.drops(netlink.XFRM_DIR_IN, to, from)).Why
 		if (got == "") != (tt.want == "") ||
 			!strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q", tt.name, got)
+		}
+		all.idle = true
+		got = cmp.Or(all.drops(netlink.XFRM_DIR_OUT, from, to), all.drops(netlink.XFRM_DIR_IN, to, from)).Why
+		if (got != "") != strings.Contains(tt.want, "blocks") {
+			t.Errorf("%s, and no call has failed: %q", tt.name, got)
 		}
 	}
 }
