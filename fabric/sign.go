@@ -81,7 +81,7 @@ func (n nearQuestion) heard() (is bool) {
 }
 
 // FixedTo returns the hardware address that a program or an administrator has entered for a neighbour; "": the kernel
-// asks for it, or the address is no neighbour's.
+// asks for it, the address is no neighbour's, or what is entered is no Ethernet address (IPoIB, GRE).
 func FixedTo(to netip.Addr) string {
 	to = to.Unmap()
 	h, err := nextHop(netip.Addr{}, netip.AddrPortFrom(to, 0))
@@ -92,5 +92,13 @@ func FixedTo(to netip.Addr) string {
 	if err != nil || i.Flags&net.FlagLoopback != 0 {
 		return ""
 	}
-	return permanent(i.Index, to).String()
+	return ofEthernet(permanent(i.Index, to))
+}
+
+// ofEthernet returns a hardware address as text if it is one of Ethernet, and else "".
+func ofEthernet(a net.HardwareAddr) string {
+	if len(a) != 6 {
+		return ""
+	}
+	return a.String()
 }

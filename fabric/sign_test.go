@@ -1,6 +1,7 @@
 package fabric
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 )
@@ -21,5 +22,23 @@ func TestWhatAMachineAnswersThatTakesNoCall(t *testing.T) {
 	w.far("nft add rule inet f c ip daddr 10.0.2.2 drop")
 	if s := SignOf(t.Context(), there); s != ARPAlone {
 		t.Errorf("all is dropped: %v", s)
+	}
+}
+
+// The nodes compare addresses of Ethernet alone: those of IPoIB and of tunnels are of other lengths.
+func TestAFixedEntry(t *testing.T) {
+	w := newWired(t)
+	there := netip.MustParseAddr("10.0.2.2")
+	if got := FixedTo(there); got != "" {
+		t.Errorf("none: %q", got)
+	}
+	w.run("ip neigh replace 10.0.2.2 lladdr 02:00:00:00:00:09 dev eth0 nud permanent")
+	if got := FixedTo(there); got != "02:00:00:00:00:09" {
+		t.Errorf("of Ethernet: %q", got)
+	}
+	for _, n := range []int{0, 4, 20} {
+		if got := ofEthernet(make(net.HardwareAddr, n)); got != "" {
+			t.Errorf("%d bytes: %q", n, got)
+		}
 	}
 }
