@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -263,7 +262,7 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, lo
 	case now.is == isBack && lost >= backPause:
 		return finding.Warnf("node rank %d, %s, answers again (seen at %s), %s after it was lost: it or the network stopped "+
 			"for a while, and goes on", n.Rank, n.Name, at, lost.Round(time.Second)).Named("node.lost")
-	case now.is == isBack && n.Rank == 0 && p.storeShut(n):
+	case now.is == isBack && n.Rank == 0 && p.storeShut(n, callTries*callBudget):
 		return finding.Warnf("%s (seen at %s), and it answers at another port: something drops packets of the store's port",
 			text, at).Named("node.lost").Do("nft list ruleset; iptables -S   # on that node, on this one and between: the port "+
 			"of %s", strings.Join(p.spec.Endpoints, ", "))
@@ -284,21 +283,30 @@ func (p *companion) goingOn(text, at string, n rendezvous.Partner, now sight, lo
 		"the speed")
 }
 
-// storeShut reports whether the store of a job, which a node hosts that answers calls at another port, gets no call.
-func (p *companion) storeShut(host rendezvous.Partner) bool {
+// storeShut reports whether the store of a job, which a node hosts that answers calls at another port, gets no call. At
+// another address of that node a call may have no answer anyway.
+func (p *companion) storeShut(host rendezvous.Partner, limit time.Duration) bool {
 	if !p.spec.Embedded || len(p.spec.Endpoints) == 0 {
 		return false
 	}
-	_, port, err := net.SplitHostPort(p.spec.Endpoints[0])
+	name, port, err := net.SplitHostPort(p.spec.Endpoints[0])
 	if err != nil {
 		return false
 	}
-	d := net.Dialer{Timeout: callTries * callBudget}
-	c, err := d.DialContext(p.ctx, "tcp", net.JoinHostPort(host.Addr.String(), port))
+	ctx, cancel := context.WithTimeout(p.ctx, limit)
+	defer cancel()
+	addr := host.Addr.Unmap()
+	if at, err := net.DefaultResolver.LookupNetIP(ctx, "ip", name); err != nil ||
+		!slices.ContainsFunc(at, func(a netip.Addr) bool { return a.Unmap() == addr }) {
+		return false
+	}
+	d := net.Dialer{Timeout: limit}
+	c, err := d.DialContext(p.ctx, "tcp", net.JoinHostPort(addr.String(), port))
 	if err == nil {
 		c.Close()
 	}
-	return err != nil && errors.Is(err, os.ErrDeadlineExceeded)
+	var late net.Error
+	return errors.As(err, &late) && late.Timeout() && p.ctx.Err() == nil
 }
 
 // untilGone calls a node that goes on again and again, and returns the first sight of one that does not, or the last
