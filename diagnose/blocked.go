@@ -40,7 +40,8 @@ func (v *view) blocked(n *node, p *scene.Proc) (what, do string) {
 	return "", ""
 }
 
-// lockedFile says which file's lock a process waits for, and who has it.
+// lockedFile says which file's lock a process waits for, and who has it. A process in another container, one of another
+// node and one that has got the open file from another process are not seen.
 func (v *view) lockedFile(n *node, p *scene.Proc) (what, do string) {
 	file, network := "", false
 	for _, f := range p.Files {
@@ -48,21 +49,20 @@ func (v *view) lockedFile(n *node, p *scene.Proc) (what, do string) {
 			file, network = f.Path, remote(f.Type)
 		}
 	}
-	what, do = "it waits for a lock on "+cmp.Or(file, "a file"), "see who has it: lslocks; fuser -v "+file
-	switch k := p.Syscall.Keeper; {
-	case file == "":
-		do = "see who has it: lslocks"
-	case k == nil && network:
-		what += ", which no process of " + n.name + " has: one of another node may"
-		do = "see who has it: lslocks   # on each node that mounts that file system"
-	}
-	if k := p.Syscall.Keeper; k != nil {
-		by := fmt.Sprintf("process %d (%s)", k.PID, k.Comm)
-		if i := slices.IndexFunc(v.seats, func(s *seat) bool { return s.node == n && s.proc.PID == k.PID }); i >= 0 {
+	what, do = "it waits for a lock on "+cmp.Or(file, "a file"), "see who has it: lslocks"
+	if o := p.Syscall.Owner; o != nil {
+		by := fmt.Sprintf("process %d (%s)", o.PID, o.Comm)
+		if i := slices.IndexFunc(v.seats, func(s *seat) bool { return s.node == n && s.proc.PID == o.PID }); i >= 0 {
 			by = v.seats[i].who()
 		}
 		return what + ", which " + by + " has", fmt.Sprintf("look at why that process has the lock for so long: ps -fp %d"+
-			"   # on %s", k.PID, n.name)
+			"   # on %s", o.PID, n.name)
+	}
+	if file != "" {
+		do += "; fuser -v " + file
+	}
+	if network {
+		return what + ", which a process of another node may have", do + "   # on each node that mounts that file system"
 	}
 	return what, do
 }

@@ -12,11 +12,11 @@ import (
 
 // What a rank waits for outside of torch is named, with for how long it has not gone on.
 func TestWhatARankWaitsForIsNamed(t *testing.T) {
-	wait := func(name string, k scene.Keeper, kind string) func(*scene.Scene, *scene.Proc) {
+	wait := func(name string, o scene.Owner, kind string) func(*scene.Scene, *scene.Proc) {
 		return func(_ *scene.Scene, p *scene.Proc) {
-			p.Syscall = &scene.Syscall{Name: name, FD: 9, Keeper: &k}
-			if k.PID == 0 {
-				p.Syscall.Keeper = nil
+			p.Syscall = &scene.Syscall{Name: name, FD: 9, Owner: &o}
+			if o.PID == 0 {
+				p.Syscall.Owner = nil
 			}
 			p.Files = []scene.File{{FD: 9, Path: "/data/index.lock", Type: kind}}
 		}
@@ -36,13 +36,13 @@ func TestWhatARankWaitsForIsNamed(t *testing.T) {
 		want string
 		idle bool
 	}{
-		{"a lock", wait("flock", scene.Keeper{PID: 77, Comm: "rsync"}, "ext4"),
+		{"a lock", wait("flock", scene.Owner{PID: 77, Comm: "rsync"}, "ext4"),
 			"it waits for a lock on /data/index.lock, which process 77 (rsync) has", true},
-		{"of another rank", wait("fcntl", scene.Keeper{PID: 10, Comm: "python"}, "ext4"),
+		{"of another rank", wait("fcntl", scene.Owner{PID: 10, Comm: "python"}, "ext4"),
 			"it waits for a lock on /data/index.lock, which rank 0 (h0, pid 10) has", true},
-		{"of another node", wait("fcntl", scene.Keeper{}, "nfs4"),
-			"it waits for a lock on /data/index.lock, which no process of h0 has: one of another node may", true},
-		{"not seen", wait("flock", scene.Keeper{}, "ext4"), "it waits for a lock on /data/index.lock", true},
+		{"of another node", wait("fcntl", scene.Owner{}, "nfs4"),
+			"it waits for a lock on /data/index.lock, which a process of another node may have", true},
+		{"not seen", wait("flock", scene.Owner{}, "ext4"), "it waits for a lock on /data/index.lock", true},
 		{"a server", asks("10.66.0.9:443"), "it waits for an answer from 10.66.0.9:443", true},
 		{"on this node", asks("127.0.0.1:6379"), "it waits for an answer from 127.0.0.1:6379 (h0)", true},
 		{"on a node of the job", asks("10.0.0.1:6379"), "it waits for an answer from 10.0.0.1:6379 (h0)", true},

@@ -17,14 +17,17 @@ const maxText = 4 << 20
 
 // readFile returns a file of /proc. os.ReadFile would register each with the poller, which costs more
 // than the read.
-func readFile(path string) ([]byte, error) {
+func readFile(path string) ([]byte, error) { return readStart(path, maxText) }
+
+// readStart does what readFile does, and ends after that many bytes or some more.
+func readStart(path string, most int) ([]byte, error) {
 	fd, err := openFile(path, unix.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("open %q: %w", path, err)
 	}
 	defer unix.Close(fd)
 	out := make([]byte, 0, 1024)
-	for len(out) < maxText {
+	for len(out) < most {
 		if len(out) == cap(out) {
 			out = append(out, 0)[:len(out)]
 		}

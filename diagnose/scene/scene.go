@@ -191,8 +191,8 @@ type Syscall struct {
 	Socket uint64 `json:"socket,omitempty"`
 	// Asks is the other end of that socket, where it is of UDP and the call waits at most a minute, as for an answer.
 	Asks netip.AddrPort `json:"asks,omitzero"`
-	// Keeper has the lock of a file that the call waits for; nil: no process of this node is seen to have it.
-	Keeper *Keeper `json:"keeper,omitempty"`
+	// Owner has the lock of a file that the call waits for; nil: no process of this node is seen to have it.
+	Owner *Owner `json:"owner,omitempty"`
 	// Terminal: that descriptor is of a terminal.
 	Terminal bool `json:"terminal,omitempty"`
 	// Path is the file that it is about, where the process is in state D and it can be read; Mount and Type are the mount

@@ -196,7 +196,7 @@ func readSyscall(pid int, state string) (*Syscall, error) {
 		s.Asks = datagrams(pid, s.Socket)
 	}
 	if s.Name == "flock" || s.Name == "fcntl" {
-		s.Keeper = keeperOf(pid)
+		s.Owner = ownerOf(pid)
 	}
 	if state == "D" {
 		s.place(pid, args)
