@@ -42,6 +42,7 @@ type vigil struct {
 	candidate    string           // what that look found
 	said         string           // the key of what was said last, since quiet
 	saidAt       time.Time        // the look that said it first since nothing moves
+	passing      []string         // the keys of what was said after namedWait; the waits before this one have ended
 }
 
 func newVigil(after time.Duration, now time.Time) *vigil {
@@ -53,7 +54,7 @@ func newVigil(after time.Duration, now time.Time) *vigil {
 // begin starts the time of all looks anew.
 func (w *vigil) begin(now time.Time) {
 	*w = vigil{after: w.after, pause: w.pause, still: now, quiet: now, calm: now, next: w.after, nextSpin: w.after,
-		early: w.pause}
+		early: w.pause, passing: w.passing}
 }
 
 // saw takes in what the processes have done between two moments.
@@ -105,7 +106,13 @@ func (w *vigil) hurry(now time.Time) {
 // early looks two must find the same, too.
 func (w *vigil) judge(f found, hangs bool, l look) (found, bool) {
 	if l == lookEarly {
-		return f, w.judgeEarly(f, hangs)
+		says := w.judgeEarly(f, hangs)
+		if says && !held(f.answer.Why[0]) {
+			f.answer.Why = slices.Clone(f.answer.Why)
+			f.answer.Why[0].Do = "does a healthy run also wait there for so long? Then it goes on without help; else:\n" +
+				f.answer.Why[0].Do
+		}
+		return f, says
 	}
 	last, now := w.last, diagnose.StanceOf(f.scenes)
 	defer now.Forget()
@@ -126,7 +133,8 @@ func (w *vigil) judge(f found, hangs bool, l look) (found, bool) {
 }
 
 // judgeEarly reports whether a second early look has found the same: what ends only by help from outside the job, or
-// what a rank waits for since namedWait.
+// what a rank waits for since namedWait. That is said once: a job that goes on, and waits there again, is a healthy one
+// until --hang-after.
 func (w *vigil) judgeEarly(f found, hangs bool) bool {
 	first := verdict.Verdict{}
 	if hangs {
@@ -143,7 +151,11 @@ func (w *vigil) judgeEarly(f found, hangs bool) bool {
 	case first.Idle > 0:
 		if same && first.Idle >= namedWait {
 			w.early = w.after
-			return true
+			again := slices.Contains(w.passing, f.key)
+			if !again {
+				w.passing = append(w.passing, f.key)
+			}
+			return !again
 		}
 		w.pause = min(2*w.pause, w.after)
 		w.early += max(namedWait-first.Idle, hangPoll)

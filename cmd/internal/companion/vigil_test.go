@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -161,6 +162,40 @@ func TestWhatNoRankWillEndIsSaidEarly(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// A rank that waits for a child in each epoch is reported early once, and with the question whether that is healthy.
+func TestAWaitThatEndsIsSaidEarlyOnce(t *testing.T) {
+	at := time.Unix(1000, 0)
+	w := newVigil(2*time.Minute, at)
+	said := 0
+	for range 6 { // 80 s still, then a step
+		for i := 5; i <= 80; i += 5 {
+			_, due := w.due(at.Add(time.Duration(i) * time.Second))
+			if due == noLook {
+				continue
+			}
+			a := verdict.Answer{State: verdict.Open, Why: []verdict.Verdict{{Cause: "rank.left", Sure: verdict.Certain,
+				Ranks: []int{1}, Do: "look at the child", Idle: time.Duration(i-1) * time.Second}}}
+			f, says := w.judge(found{answer: a, key: a.Key()}, true, due)
+			if !says {
+				continue
+			}
+			said++
+			if do := f.answer.Why[0].Do; !strings.Contains(do, "healthy") || !strings.HasSuffix(do, "\nlook at the child") {
+				t.Errorf("after %d s: %q", i, do)
+			}
+			if a.Why[0].Do != "look at the child" {
+				t.Error("the answer of the look has changed")
+			}
+		}
+		a := effort{at: at.Add(80 * time.Second)}
+		at = a.at.Add(5 * time.Second)
+		w.saw(a, effort{at: at, read: 1 << 30})
+	}
+	if said != 1 {
+		t.Errorf("said %d times in 6 epochs", said)
 	}
 }
 
