@@ -90,12 +90,15 @@ func (v *view) waitsFor(s *seat) (o outer) {
 	switch {
 	case m != nil && inDebugger(m):
 		return outer{what: "it waits for a command in Python's debugger (pdb)", do: "type c there to go on, or remove the " +
-			"call of breakpoint() from the script", lasts: true}
+			"call of breakpoint() from the script", lasts: true, idle: v.looping(s)}
 	case m != nil && slices.ContainsFunc(m.Frames, inBaton):
 		return v.baton(s, m)
 	}
 	if o.what, o.do = v.blocked(s.node, s.proc); o.what != "" {
 		o.lasts, o.idle = true, idle(s)
+		if s.proc.Syscall.Asks.IsValid() { // glibc asks a name server again every 5 s
+			o.idle = v.looping(s)
+		}
 		return o
 	}
 	t := v.follow(s)
@@ -124,7 +127,7 @@ func (v *view) baton(s *seat, m *scene.Stack) outer {
 	return o
 }
 
-// looping returns for how long the others wait for a rank that looks for one thing again and again; 0: not known.
+// looping returns for how long the others wait for a rank that goes on while it waits for one thing; 0: not known.
 func (v *view) looping(s *seat) time.Duration {
 	past := pastOf(s)
 	if past == nil {

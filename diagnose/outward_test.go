@@ -109,6 +109,32 @@ func TestARankThatGoesOnAndWaitsAgainIsNotCertain(t *testing.T) {
 	}
 }
 
+// A rank in a debugger, and one that asks a name server, go on and wait for the same.
+func TestWhatGoesOnAndWaitsForTheSameIsCertain(t *testing.T) {
+	for want, with := range map[string]func(p *scene.Proc){
+		"waits for a command in Python's debugger (pdb)": func(p *scene.Proc) {
+			p.Stacks[0].Frames = []string{"cmdloop (cmd.py:126)", "interaction (pdb.py:359)", "<module> (train.py:8)"}
+		},
+		"waits for an answer of the name server 10.0.0.53": func(p *scene.Proc) {
+			p.Syscall = &scene.Syscall{Name: "poll", FD: 9, Asks: netip.MustParseAddrPort("10.0.0.53:53")}
+		},
+	} {
+		s := spinning()[0]
+		p := &s.Procs[1]
+		p.State, p.Moved = "S", scene.Moved{}
+		with(p)
+		past := scene.Past{PID: p.PID, Over: 2 * time.Minute}
+		for i := range 10 {
+			past.Acts = append(past.Acts, scene.Act{Ago: time.Duration(2+5*i) * time.Second, Wakes: 1})
+		}
+		s.Past = []scene.Past{past}
+		if v := Judge([]scene.Scene{s})[0].Why[0]; v.Sure != verdict.Certain ||
+			!strings.HasSuffix(v.Says, "and does not move: it "+want) {
+			t.Errorf("%s: %+v", want, v)
+		}
+	}
+}
+
 // Workers of a DataLoader that wait for a lock of their own are named as long as the others wait.
 func TestWorkersThatWaitForALockAreNamed(t *testing.T) {
 	s := spinning()[0]
