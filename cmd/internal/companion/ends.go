@@ -304,7 +304,8 @@ func (e *ends) together() *rankEnd {
 	return nil
 }
 
-// soonAfter is the longest time from a rank's end with 0 until one fails for that whose connections to it are closed.
+// soonAfter is how soon a rank fails because its connections to one that has ended with 0 are closed: later, it has
+// another reason.
 const soonAfter = 30 * time.Second
 
 // blame prints which rank of another node ended before something of this node failed, unless a finding about another
@@ -333,7 +334,8 @@ func (e *ends) blame(what string) {
 			first = "first look at what read the output of " + failed.Node + ": why has it ended? A print fails there " +
 				"since then (BrokenPipeError, SIGPIPE)"
 		}
-		if left != nil && failed.Status < 128 && failed.fix() == "" && e.failed.at.Sub(e.left.at) < soonAfter {
+		soon := left != nil && e.failed.at.Sub(e.left.at) < soonAfter
+		if soon && !failed.Unread && failed.Status < 128 && failed.fix() == "" {
 			first = fmt.Sprintf("first look at rank %d, which ended with 0: does it make fewer steps than the others, or call "+
 				"sys.exit? Ranks that exchange data with it fail then\nthen look at what %s printed", left.Rank, failed.Node)
 		}

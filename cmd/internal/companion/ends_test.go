@@ -226,18 +226,21 @@ func TestTheRemedyBeginsWithARankThatLeft(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		status int
+		unread bool
 		after  time.Duration
 		want   string
 	}{
-		{"soon", 1, 4 * time.Second, "first look at rank 2, which ended with 0"},
-		{"long after", 1, 5 * time.Minute, "first look at what host1 printed"},
-		{"a signal", 139, time.Second, "first look at what host1 printed"},
+		{"soon", 1, false, 4 * time.Second, "first look at rank 2, which ended with 0"},
+		{"long after", 1, false, 5 * time.Minute, "first look at what host1 printed"},
+		{"before it", 1, false, -time.Second, "first look at what host1 printed"},
+		{"a signal", 139, false, time.Second, "first look at what host1 printed"},
+		{"no reader", 120, true, time.Second, "first look at what read the output of host1"},
 	} {
 		do := ""
 		e := &ends{p: &companion{spec: &Spec{}, world: &rendezvous.World{Self: rendezvous.Member{ID: "own"}},
 			print: func(_ finding.From, f finding.Finding, _ string) { do = f.Fix }}}
 		e.p.ended.Store(true)
-		e.failed.end = rankEnd{ID: "other", Rank: 3, Node: "host1", Status: tt.status}
+		e.failed.end = rankEnd{ID: "other", Rank: 3, Node: "host1", Status: tt.status, Unread: tt.unread}
 		e.left.end, e.left.at = rankEnd{ID: "other", Rank: 2, Node: "host1"}, time.Now().Add(-6*time.Minute)
 		e.failed.at = e.left.at.Add(tt.after)
 		e.crashed.heard, e.failed.heard, e.left.heard = make(chan none), make(chan none), make(chan none)
