@@ -148,9 +148,10 @@ var processCauses = []Cause{
 	},
 	{
 		ID: "rank.spins", depth: waiting, Title: "A rank spins at one line",
-		Sign: "All other ranks wait, and one uses a core for minutes.",
+		Sign: "All other ranks wait, and one uses a core for minutes, or asks one address again and again.",
 		For: "two looks, --hang-after apart: its stack has the same line and it uses one core, or it is in the same " +
-			"function and asks one address; it reads nothing and does not grow, and no byte moves between ranks",
+			"function, waits or sleeps there and asks one address; it reads nothing and does not grow, and no byte moves " +
+			"between ranks",
 		Against: "its stack is elsewhere, it reads or grows",
 		Do:      "look at the line of the stack: a loop that polls never ends, a computation does",
 		Source:  "py-spy and /proc/PID in two looks; only launch itself looks twice",

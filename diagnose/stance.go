@@ -22,8 +22,10 @@ type Stance struct {
 // spin is where a rank goes round.
 type spin struct {
 	frames []string // of its stack
+	core   bool     // it uses a core
 	asks   string   // what outside of the job it exchanges data with during the look; "": nothing is seen
 	bytes  uint64   // that it has exchanged with that so far
+	polls  bool     // its main thread waits for data of that, or sleeps: another thread may ask while it computes
 }
 
 // StanceOf returns where the ranks of the first job of some scenes are; nil: there is no job.
@@ -39,8 +41,9 @@ func StanceOf(scenes []scene.Scene) *Stance {
 		main := mainStack(s.proc)
 		switch s.phase {
 		case before, inside:
-			if sp := out.view.asksOne(s); main != nil && onlyComputes(s.proc.Moved, s.node.scene.Span, sp.asks != "") {
-				sp.frames = main.Frames
+			sp, span := out.view.asksOne(s), s.node.scene.Span
+			if main != nil && onlyComputes(s.proc.Moved, span, sp.asks != "") {
+				sp.frames, sp.core = main.Frames, onlyComputes(s.proc.Moved, span, false)
 				out.spins[s.key()] = sp
 			}
 		case keys, mesh, counting, collective, group:
@@ -71,16 +74,19 @@ func (s *seat) key() string { return fmt.Sprintf("%s/%d", s.node.name, s.proc.PI
 
 // asksOne returns what outside of the job a rank exchanges data with during the look, if that is one address.
 func (v *view) asksOne(s *seat) (out spin) {
+	call := s.proc.Syscall
+	out.polls = s.proc.Retries()
 	for _, k := range s.node.scene.Sockets {
 		if k.PID != s.proc.PID || k.State != "established" || k.Info == nil ||
 			max(k.Info.LastSent, k.Info.LastRecv) >= s.node.scene.Span || !v.outward(s.node, k) {
 			continue
 		}
-		at := v.place(s.node, k)
+		at := k.Remote.String()
 		if out.asks != "" && out.asks != at {
 			return spin{}
 		}
 		out.asks, out.bytes = at, out.bytes+k.Info.Sent+k.Info.Received
+		out.polls = out.polls || call != nil && k.Inode != 0 && k.Inode == call.Socket
 	}
 	return out
 }
@@ -102,9 +108,6 @@ const pollBytes = 64 << 10
 // round says where a rank went round between two looks, taken so far apart; "": it may have gone on. One that asks an
 // address may be at any line of the loop.
 func (now spin) round(last spin, apart time.Duration) string {
-	if slices.Equal(now.frames, last.frames) && now.asks == "" {
-		return "uses one core at the same line, and nothing else of it moves: it polls for something, or computes for long"
-	}
 	place := ""
 	for i, j := len(now.frames)-1, len(last.frames)-1; i >= 0 && j >= 0; i, j = i-1, j-1 {
 		file, _, _ := strings.Cut(where(now.frames[i]), ":")
@@ -117,16 +120,19 @@ func (now spin) round(last spin, apart time.Duration) string {
 			place = called + " (" + file + ")"
 		}
 	}
-	if now.asks == "" || now.asks != last.asks || place == "" ||
-		float64(max(now.bytes, last.bytes)-min(now.bytes, last.bytes)) > pollBytes*apart.Seconds() {
-		return ""
+	few := float64(max(now.bytes, last.bytes)-min(now.bytes, last.bytes)) <= pollBytes*apart.Seconds()
+	switch {
+	case now.asks != "" && now.asks == last.asks && (now.polls || last.polls) && place != "" && few:
+		return fmt.Sprintf("goes round in %s and asks %s again and again: it waits for what that answers", place, now.asks)
+	case now.core && last.core && slices.Equal(now.frames, last.frames):
+		return "uses one core at the same line, and nothing else of it moves: it polls for something, or computes for long"
 	}
-	return fmt.Sprintf("goes round in %s and asks %s again and again: it waits for what that answers", place, now.asks)
+	return ""
 }
 
-// Spins names the ranks that spun in the look before and spin now, at the same line, while all other ranks wait
-// for them where they waited before, and no byte has moved between ranks. A loop that polls looks like that, and so
-// does a long computation, so that the answer is open.
+// Spins names the ranks that spun in the look before and spin now, at the same line or asking the same address, while
+// all other ranks wait for them where they waited before, and no byte has moved between ranks. A loop that polls looks
+// like that, and so does a long computation, so that the answer is open.
 func (now *Stance) Spins(last *Stance) (verdict.Answer, bool) {
 	if now == nil || now.view == nil || last == nil || len(now.waits) == 0 || now.bytes != last.bytes ||
 		len(now.waits)+len(now.spins) < len(now.view.seats) {

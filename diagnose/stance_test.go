@@ -85,7 +85,8 @@ func TestARankThatAsksOneAddressGoesRound(t *testing.T) {
 		s.Procs[1].Moved.CPU = s.Span * 3 / 10
 		s.Procs[1].Stacks[0].Frames = []string{"recv (socket.py:" + line + ")", "ready (train.py:" + line + ")",
 			"<module> (train.py:8)"}
-		s.Sockets = append(s.Sockets, scene.Socket{PID: s.Procs[1].PID, State: "established",
+		s.Procs[1].Syscall = &scene.Syscall{Name: "recvfrom", FD: 9, Socket: 70}
+		s.Sockets = append(s.Sockets, scene.Socket{PID: s.Procs[1].PID, Inode: 70, State: "established",
 			Remote: netip.MustParseAddrPort(to), Info: &scene.Info{Sent: uint64(at) * 100, Received: uint64(at) * 90}})
 		return all
 	}
@@ -108,5 +109,18 @@ func TestARankThatAsksOneAddressGoesRound(t *testing.T) {
 		if a, ok := StanceOf(asking(240, "5", "10.66.0.9:6379")).Spins(StanceOf(before)); ok {
 			t.Errorf("%s: %+v", name, a.Why)
 		}
+	}
+	computes := func(at int, cpu time.Duration, line string) *Stance { // while another thread sends metrics
+		all := asking(at, line, "10.66.0.9:6379")
+		all[0].Procs[1].Syscall, all[0].Procs[1].Moved.CPU = nil, cpu
+		return StanceOf(all)
+	}
+	span := spinning()[0].Span
+	if a, ok := computes(240, span*3/10, "5").Spins(computes(120, span*3/10, "4")); ok {
+		t.Errorf("it computes: %+v", a.Why)
+	}
+	a, ok = computes(240, span, "5").Spins(computes(120, span, "5"))
+	if !ok || !strings.Contains(a.Why[0].Says, "uses one core at the same line") {
+		t.Errorf("it computes at one line: %v, %+v", ok, a.Why)
 	}
 }
