@@ -49,6 +49,10 @@ func TestWhatARankWaitsForIsNamed(t *testing.T) {
 		{"another rank", asks("10.0.0.1:6379", own), "and does not move", false},
 		{"a daemon", func(_ *scene.Scene, p *scene.Proc) { p.Waits = []scene.Wait{mainOn(scene.OnData, false, 77)} },
 			"it waits for process 77, which is not of the job", true},
+		{"what a daemon has inherited", func(_ *scene.Scene, p *scene.Proc) {
+			p.Waits = []scene.Wait{mainOn(scene.OnData, false, 77)}
+			p.Waits[0].Own = true
+		}, "and does not move", false},
 		{"a child", func(s *scene.Scene, p *scene.Proc) {
 			p.Waits = []scene.Wait{mainOn(scene.OnChild, false, 41)}
 			c := childOf(41, mainOn("", false))

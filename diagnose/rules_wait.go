@@ -266,12 +266,13 @@ func (t *trail) still() bool {
 }
 
 // stranger returns a process of the job whose main thread waits for the other end of a pipe or unix socket that only
-// processes outside the job have, and the first of these; 0: there is none.
+// processes outside the job have, and the first of these; 0: there is none. Where it has that end itself, they may have
+// inherited it, as a daemon does.
 func (t *trail) stranger() (by *scene.Proc, pid int) {
 	for _, p := range t.all {
 		w, _ := mainWait(p)
 		ofJob := slices.ContainsFunc(w.Ends, func(e int) bool { return t.procs[e] != nil })
-		if (w.On == scene.OnData || w.On == scene.OnRoom) && len(w.Ends) > 0 && !ofJob && t.byData(p) {
+		if (w.On == scene.OnData || w.On == scene.OnRoom) && !w.Own && len(w.Ends) > 0 && !ofJob && t.byData(p) {
 			return p, w.Ends[0]
 		}
 	}
