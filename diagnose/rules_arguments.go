@@ -2,7 +2,9 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
@@ -28,12 +30,74 @@ func (v *view) arguments() []claim {
 	}
 	for i, a := range v.seats {
 		for _, b := range v.seats[i+1:] {
-			if c, ok := v.differ(a, b); ok {
+			c, ok := v.differ(a, b)
+			switch {
+			case !ok:
+			case v.together(a) && v.together(b):
 				return []claim{c}
+			default:
+				return []claim{v.orders(a.op.name)}
 			}
 		}
 	}
 	return nil
+}
+
+// together reports whether no rank can have left the call of a rank that waits in it: all members leave a collective
+// without a root only when all have joined it, and one of two members cannot be ahead of the other.
+func (v *view) together(s *seat) bool {
+	if s.op.root() == "" {
+		return true
+	}
+	g, least, members := v.groupOf(s), 0, 0
+	for _, b := range v.board.Blobs {
+		if b.Group == g {
+			least++
+			members = max(members, b.World, least)
+		}
+	}
+	return members == 2
+}
+
+// orders says that ranks wait for each other in calls of one collective of which some ranks may be ahead of others.
+func (v *view) orders(name string) claim {
+	roots, at, seeds := map[string][]int{}, map[string][]int{}, map[string][]int{}
+	c := claimed("collective.arguments", verdict.Likely, "")
+	for _, s := range v.seats {
+		if s.op.name == name {
+			c = c.of(append(c.Ranks, s.rank), s.node)
+			roots[s.op.root()] = append(roots[s.op.root()], s.rank)
+			at[line(s.op.stack)] = append(at[line(s.op.stack)], s.rank)
+			seed := "no PYTHONHASHSEED"
+			if value, set := s.proc.Env["PYTHONHASHSEED"]; set {
+				seed = "PYTHONHASHSEED=" + value
+			}
+			seeds[seed] = append(seeds[seed], s.rank)
+		}
+	}
+	each := func(of map[string][]int, verb string) (out []string) {
+		for _, what := range slices.Sorted(maps.Keys(of)) {
+			out = append(out, rankWords(of[what])+" "+verb+" "+what)
+		}
+		return out
+	}
+	c.Says = fmt.Sprintf("the ranks wait for each other in calls of %s, in another order or with other arguments: %s%s; "+
+		"a rank leaves one before all others join it, so that some may only be further on", name,
+		strings.Join(each(roots, "with"), ", "), v.quietWords())
+	c.Do = "compare the order of these calls on all ranks: look for a loop over a set or a dict, and at how the line " +
+		"computes src or dst"
+	if len(seeds) > 1 {
+		c.Do = "export PYTHONHASHSEED=0   # on all nodes, before launch: it decides the order of a set; or sort what the " +
+			"loop goes through"
+		for _, text := range each(seeds, "with") {
+			c = c.see("environ", text)
+		}
+	}
+	for _, text := range each(at, "at") {
+		c = c.see("py-spy", text)
+	}
+	c.Seen = c.Seen[:min(len(c.Seen), maxSeen)]
+	return c
 }
 
 // differ compares the calls of two ranks.

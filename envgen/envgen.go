@@ -210,7 +210,7 @@ func constants() []string {
 		"NCCL_COLLNET_ENABLE", "NCCL_SOCKET_MAGIC", "NCCL_IB_ADDR_FAMILY", "NCCL_IB_ROCE_VERSION_NUM",
 		"NCCL_IB_TC", "NCCL_IB_SL", "UCX_TLS", "FI_PROVIDER", "OMPI_MCA_pml", "OMPI_MCA_btl", "OMPI_MCA_mtl",
 		"NVSHMEM_REMOTE_TRANSPORT", "NVSHMEM_LIBFABRIC_PROVIDER", "NIXL_ETCD_*", TorchDebug,
-		"TORCH_DIST_INIT_BARRIER", "GLOO_DEVICE_TRANSPORT", lazyGloo, rankSequence,
+		"TORCH_DIST_INIT_BARRIER", "GLOO_DEVICE_TRANSPORT", lazyGloo, rankSequence, HashSeed,
 	}
 }
 
@@ -225,6 +225,9 @@ func glooSwitches() map[string][]string {
 
 // TorchDebug is torch's level of checks. With DETAIL a rank compares each collective with all others first.
 const TorchDebug = "TORCH_DISTRIBUTED_DEBUG"
+
+// HashSeed decides the order of Python's sets of strings. A value on some nodes alone says that the order matters.
+const HashSeed = "PYTHONHASHSEED"
 
 // offByDefault are switches of NCCL that it reads as numbers, and that are 0 without a setting (src/init.cc,
 // src/graph/paths.cc, src/transport), and one of torch (distributed_c10d.py).
@@ -246,7 +249,8 @@ func Constants(p Plan, decided []setting.Decided) map[string]string {
 	}
 	maps.DeleteFunc(out, func(name, value string) bool {
 		return slices.Contains(offByDefault(), name) && leadingInt(value, 0) == 0 ||
-			name == TorchDebug && !strings.EqualFold(value, "DETAIL") // other levels only print
+			name == TorchDebug && !strings.EqualFold(value, "DETAIL") || // other levels only print
+			name == HashSeed && (value == "" || value == "random") // as without it
 	})
 	for name, on := range glooSwitches() {
 		switch value, set := out[name]; {

@@ -128,6 +128,12 @@ func TestConstantsAreWhatNodesCompare(t *testing.T) {
 			t.Errorf("Gloo connects lazily with %q: %q, want %q", value, got, want)
 		}
 	}
+	for value, want := range map[string]string{"0": "0", "random": "", "": ""} {
+		seed := []setting.Decided{{Name: HashSeed, Value: value, From: "environment"}}
+		if got := Constants(nil, seed)[HashSeed]; got != want {
+			t.Errorf("the order of Python's sets with %q: %q, want %q", value, got, want)
+		}
+	}
 	deep := []setting.Decided{{Name: "TORCH_DISTRIBUTED_DEBUG", Value: "detail", From: "environment"}}
 	if got := Constants(nil, deep); got["TORCH_DISTRIBUTED_DEBUG"] != "detail" {
 		t.Errorf("torch's comparing level is no constant: %v", got)

@@ -82,6 +82,7 @@ const (
 	TensorFlow = "TensorFlow"
 	Torch      = "torch"
 	Horovod    = "Horovod"
+	Python     = "Python"
 
 	noLibrary = "no library"
 )
@@ -106,6 +107,7 @@ func exactNames() map[string]string {
 		"TORCH_DIST_INIT_BARRIER":   Torch,
 		"TORCH_GLOO_LAZY_INIT":      Torch,
 		"TF_CONFIG":                 TensorFlow,
+		"PYTHONHASHSEED":            Python,
 		"NCCL_ASYNC_ERROR_HANDLING": Torch, "NCCL_BLOCKING_WAIT": Torch,
 		"HYDRA_IFACE": MPICH, "RDMAV_FORK_SAFE": "rdma-core", "IBV_FORK_SAFE": "rdma-core",
 		"RX_QUEUE_LEN": noLibrary, "IB_RX_QUEUE_LEN": noLibrary, "coll_hcoll_enable": noLibrary,

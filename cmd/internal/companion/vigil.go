@@ -174,7 +174,7 @@ func ofStacks(cause string) bool {
 // held reports whether a job certainly waits for what no rank of it will do, or one of them tries again and again to
 // use a file system that gives an error.
 func held(v verdict.Verdict) bool {
-	if v.Cause == "rank.storage" && v.Blocked {
+	if v.Cause == "rank.storage" && v.Blocked || v.Cause == "collective.arguments" { // which rank differs may be open
 		return true
 	}
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
