@@ -46,7 +46,7 @@ func (v *view) arguments() []claim {
 // together reports whether no rank can have left the call of a rank that waits in it: all members leave a collective
 // without a root only when all have joined it, and one of two members cannot be ahead of the other.
 func (v *view) together(s *seat) bool {
-	if s.op.root() == "" {
+	if !s.op.rooted() {
 		return true
 	}
 	g, least, members := v.groupOf(s), 0, 0

@@ -79,7 +79,7 @@ func (v *view) mismatch() []claim {
 	calls := map[string][]int{}
 	first := map[string]*seat{}
 	total := 0
-	sure, paired := verdict.Certain, false
+	sure, paired, rooted := verdict.Certain, false, false
 	makers := v.in(group)
 	for _, s := range v.seats {
 		if s.op.kind == noOp || s.rank < 0 || s.phase != collective && s.phase != group {
@@ -89,7 +89,7 @@ func (v *view) mismatch() []claim {
 		total++
 		calls[name] = append(calls[name], s.rank)
 		first[name] = s
-		paired = paired || s.op.kind == ofPair
+		paired, rooted = paired || s.op.kind == ofPair, rooted || s.op.rooted()
 		if s.op.sure != verdict.Certain {
 			sure = verdict.Likely
 		}
@@ -112,9 +112,13 @@ func (v *view) mismatch() []claim {
 	}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		o := first[name].op
-		parts = append(parts, fmt.Sprintf("%s in %s", rankWords(calls[name]), o.whole(len(calls[name]) == 1)))
+		part := fmt.Sprintf("%s in %s", rankWords(calls[name]), o.whole(len(calls[name]) == 1))
+		if o.rooted() {
+			part += v.rootWords(calls[name], v.without(calls[name]))
+		}
+		parts = append(parts, part)
 		c = c.see("py-spy", name+" at "+line(o.stack))
-		if 2*len(calls[name]) <= total { // those that are in what most are in are not to blame
+		if rooted || 2*len(calls[name]) <= total { // most may have left what has a root, or not have joined it
 			ranks = append(ranks, calls[name]...)
 		}
 	}
@@ -126,6 +130,16 @@ func (v *view) mismatch() []claim {
 		c.Sure = verdict.Likely // they may wait for each other
 	}
 	return []claim{c.of(ranks, v.nodesOf(ranks)...)}
+}
+
+// without returns the ranks that were seen, but for some.
+func (v *view) without(some []int) (out []int) {
+	for _, s := range v.seats {
+		if s.rank >= 0 && !slices.Contains(some, s.rank) && !slices.Contains(out, s.rank) {
+			out = append(out, s.rank)
+		}
+	}
+	return out
 }
 
 // inPairs reports whether all calls are between two ranks, which differ by nature.
