@@ -106,6 +106,15 @@ var processCauses = []Cause{
 		Source:  "threading._shutdown of CPython joins threads that are no daemons",
 	},
 	{
+		ID: "rank.thread", depth: onTheSpot, Title: "A rank has left its script, and a thread remains",
+		Sign:    "The other ranks have ended, or wait in a collective; its process remains.",
+		For:     "Python's main thread is in threading._shutdown, and no error is seen",
+		Against: "the main thread is in the script",
+		Do: "look at the last lines of that rank, for an error; end the thread on all ways out of the script, as by " +
+			"close(), or make it a daemon: Thread(daemon=True); then end this process: kill PID",
+		Source: "threading._shutdown of CPython joins threads that are no daemons",
+	},
+	{
 		ID: "agent.stopped", depth: onTheSpot, Title: "torchrun is stopped",
 		Sign:    "The ranks of one node are missing, or the store does not answer.",
 		For:     "the state of its torchrun is T",

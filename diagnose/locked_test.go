@@ -3,6 +3,7 @@ package diagnose
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -122,28 +123,39 @@ func TestARankThatDoesALittleBeforeInitWorks(t *testing.T) {
 func TestAThreadThatDoesItsWorkMayStillEnd(t *testing.T) {
 	const shutdown = "_shutdown (threading.py:1583)"
 	for _, tt := range []struct {
-		other, thread string // what rank 1 does, and rank 2's thread
+		other, thread string      // what rank 1 does, and rank 2's thread
+		wait          *scene.Wait // of that thread
 		want          verdict.Sure
 	}{
-		{"all_reduce (torch/distributed/distributed_c10d.py:3050)", "wait (threading.py:327)", verdict.Certain},
-		{"all_reduce (torch/distributed/distributed_c10d.py:3050)", "read (ssl.py:1166)", verdict.Likely},
-		{shutdown, "wait (threading.py:327)", verdict.Likely},
+		{"all_reduce (torch/distributed/distributed_c10d.py:3050)", "wait (threading.py:327)", nil, verdict.Certain},
+		{"all_reduce (torch/distributed/distributed_c10d.py:3050)", "read (ssl.py:1166)", nil, verdict.Likely},
+		{shutdown, "wait (threading.py:327)", nil, verdict.Likely},
+		{shutdown, "wait (threading.py:327)", &scene.Wait{Thread: "python", On: scene.OnLock, Count: 1}, verdict.Certain},
+		{shutdown, "wait (threading.py:327)", &scene.Wait{Thread: "python", On: scene.OnLock, Timed: true, Count: 1},
+			verdict.Likely},
+		{shutdown, "wait (threading.py:327)", &scene.Wait{Thread: "python", Count: 1}, verdict.Likely},
+		{shutdown, "read (ssl.py:1166)", &scene.Wait{Thread: "python", On: scene.OnLock, Count: 1}, verdict.Likely},
 	} {
 		s := envScene()
 		s.Procs = nil
 		for i, main := range []string{tt.other, shutdown} {
 			p := trainingRank(12+i, strconv.Itoa(1+i), main, "<module> (train.py:9)")
 			if main == shutdown && i == 1 {
-				p.Stacks = append(p.Stacks, scene.Stack{Thread: "writer", From: "py-spy", Frames: []string{tt.thread}})
+				p.Stacks = append(p.Stacks, scene.Stack{Thread: "writer", From: "py-spy", Frames: []string{tt.thread,
+					"loop (upload.py:9)"}})
+				if tt.wait != nil {
+					p.Waits = []scene.Wait{mainOn(scene.OnLock, true), *tt.wait}
+				}
 			}
 			s.Procs = append(s.Procs, p)
 		}
 		a := Judge([]scene.Scene{s})[0]
 		i := slices.IndexFunc(a.Why, func(w verdict.Verdict) bool {
-			return w.Cause == "rank.failed" && slices.Contains(w.Ranks, 2)
+			return w.Cause == "rank.thread" && slices.Contains(w.Ranks, 2)
 		})
-		if i < 0 || a.Why[i].Sure != tt.want {
-			t.Errorf("%s, %s: %+v", tt.other, tt.thread, a.Why)
+		if i < 0 || a.Why[i].Sure != tt.want || tt.other != shutdown &&
+			!strings.Contains(a.Why[i].Says, "waits for its thread writer at ") {
+			t.Errorf("%s, %s, %+v: %+v", tt.other, tt.thread, tt.wait, a.Why)
 		}
 	}
 }

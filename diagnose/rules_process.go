@@ -172,22 +172,7 @@ func (v *view) failed(s *seat) (claim, bool) {
 	p := s.proc
 	main := mainStack(p)
 	if leftScript(s) {
-		// A thread that does its work, such as an upload, may still end, and so may all that have left their scripts.
-		sure := verdict.Certain
-		if !slices.ContainsFunc(v.seats, func(o *seat) bool { return !leftScript(o) }) ||
-			slices.ContainsFunc(p.Stacks, doesWork) {
-			sure = verdict.Likely
-		}
-		c := about("rank.failed", sure, s, "has left its script, and waits for a thread that remains")
-		if e := lastError(p); e != "" {
-			c.what = "has failed with " + e + ", and does not end: a thread remains"
-		}
-		for _, t := range p.Stacks {
-			if t.Thread != "MainThread" && len(t.Frames) > 0 {
-				c = c.see("py-spy", "thread "+t.Thread+" in "+line(&t))
-			}
-		}
-		return c, true
+		return v.remains(s), true
 	}
 	if main != nil || v.outOfInit(s) || s.phase != before && s.phase != inside || works(p.Moved, s.node.scene.Span) {
 		return claim{}, false
@@ -196,6 +181,49 @@ func (v *view) failed(s *seat) (claim, bool) {
 		return about("rank.failed", verdict.Likely, s, "has failed with "+e+", and does not end"), true
 	}
 	return claim{}, false
+}
+
+// remains says that a rank has left its script while a thread keeps the process. A thread that does its work, such as an
+// upload, may still end, and so may all that have left their scripts. One that waits for another thread does not.
+func (v *view) remains(s *seat) claim {
+	p := s.proc
+	sure := verdict.Certain
+	if !asleep(p) && !slices.ContainsFunc(v.seats, func(o *seat) bool { return !leftScript(o) }) ||
+		slices.ContainsFunc(p.Stacks, doesWork) {
+		sure = verdict.Likely
+	}
+	var threads []finding.Seen
+	thread := "a thread"
+	for _, t := range p.Stacks {
+		if t.Thread != "MainThread" && len(t.Frames) > 0 {
+			thread = "its thread " + t.Thread + ownLine(&t)
+			threads = append(threads, finding.Seen{Where: "py-spy", What: "thread " + t.Thread + " in " + line(&t)})
+		}
+	}
+	if len(threads) != 1 {
+		thread = "a thread"
+	}
+	c := about("rank.thread", sure, s, "has left its script, and waits for "+thread+" that remains")
+	if e := lastError(p); e != "" {
+		c = about("rank.failed", sure, s, "has failed with "+e+", and does not end: a thread remains")
+	}
+	c.Seen = threads
+	return c
+}
+
+// asleep reports whether all threads of a rank that has left its script wait for others of these, without a time limit.
+func asleep(p *scene.Proc) bool {
+	return len(p.Waits) > 1 && !slices.ContainsFunc(p.Waits, func(w scene.Wait) bool {
+		return !w.Main && !ofLibrary(scene.Thread{Name: w.Thread}) && (w.On != scene.OnLock || w.Timed)
+	})
+}
+
+// ownLine returns the innermost frame of a thread outside of Python's own library, as " at work (train.py:7)".
+func ownLine(t *scene.Stack) string {
+	if i := slices.IndexFunc(t.Frames, func(f string) bool { return !startsWith(where(f), local) }); i >= 0 {
+		return " at " + t.Frames[i]
+	}
+	return ""
 }
 
 // leftScript reports whether a rank's main thread waits for other threads at the end of the process.

@@ -28,7 +28,7 @@ func laterKinds() []kind {
 	subset.args, subset.gloo = "--odd 0 --after subset", true
 	key := odd("key", "key", "store.key").state("hung")
 	key.want.stack = true
-	failed := odd("failed-later", "fail_caught", "rank.failed|rank.left")
+	failed := odd("failed-later", "fail_caught", "rank.failed|rank.thread|rank.left")
 	failed.at = "0,1,2:step 3:failed"
 	mismatch := func(name, what string) kind {
 		k := odd(name, what, "collective.mismatch").state("hung|open")

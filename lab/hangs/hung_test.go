@@ -73,7 +73,7 @@ func (k kind) aged() kind { k.old = true; return k }
 func brokenKinds() []kind {
 	const gone, away = "rank.gone|rank.absent", "rank.gone|rank.absent|rank.before-init"
 	read := hangs("storage-read", "read", "rank.storage").state("hung").onPath(shard).struck(stopStorage)
-	failed := hangs("failed", "fail_caught", "rank.failed").state("hung")
+	failed := hangs("failed", "fail_caught", "rank.failed|rank.thread").state("hung")
 	failed.at = "0,1,2:init 3:failed"
 	halt := hangs("stopped-early", "halt", "rank.stopped").state("hung")
 	ends := hangs("ended", "end", gone).state("hung")
