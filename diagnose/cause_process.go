@@ -106,6 +106,15 @@ var processCauses = []Cause{
 		Source:  "threading._shutdown of CPython joins threads that are no daemons",
 	},
 	{
+		ID: "rank.gil", depth: onTheSpot, Title: "A thread of a rank keeps the others from running Python",
+		Sign:    "All ranks wait in a collective, and nothing is retransmitted.",
+		For:     "a thread has Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for the GIL",
+		Against: "the thread runs, or has given the lock away",
+		Do: "look at what that line calls: native code that waits has to release the GIL first (Py_BEGIN_ALLOW_THREADS; " +
+			"ctypes.CDLL, not PyDLL); end the job",
+		Source: "py-spy dump --json: owns_gil; /proc/PID/task/TID/syscall",
+	},
+	{
 		ID: "rank.thread", depth: onTheSpot, Title: "A rank has left its script, and a thread remains",
 		Sign:    "The other ranks have ended, or wait in a collective; its process remains.",
 		For:     "Python's main thread is in threading._shutdown, and no error is seen",

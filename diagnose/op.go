@@ -63,7 +63,7 @@ var local = []string{"threading.py", "queue.py", "multiprocessing/", "concurrent
 // of the one thread that is in one.
 func (v *view) opOf(s *seat) op {
 	p, main := s.proc, mainStack(s.proc)
-	if main == nil {
+	if main == nil || p.GIL != nil { // what it waited for may be over
 		return op{}
 	}
 	o, waits := namedOp(main), waitsOnFutex(p) && !works(p.Moved, s.node.scene.Span)

@@ -141,6 +141,9 @@ func (v *view) process(s *seat) (claim, bool) {
 	if c, ok := v.storage(s); ok {
 		return c, true
 	}
+	if c, ok := v.withoutGIL(s); ok {
+		return c, true
+	}
 	if c, ok := v.failed(s); ok {
 		return c, true
 	}
@@ -193,17 +196,17 @@ func (v *view) remains(s *seat) claim {
 		sure = verdict.Likely
 	}
 	var threads []finding.Seen
-	thread := "a thread"
+	thread := ""
 	for _, t := range p.Stacks {
 		if t.Thread != "MainThread" && len(t.Frames) > 0 {
-			thread = "its thread " + t.Thread + ownLine(&t)
+			thread = "its thread " + t.Thread + ownLine(&t) + ", which remains"
 			threads = append(threads, finding.Seen{Where: "py-spy", What: "thread " + t.Thread + " in " + line(&t)})
 		}
 	}
 	if len(threads) != 1 {
-		thread = "a thread"
+		thread = "a thread that remains"
 	}
-	c := about("rank.thread", sure, s, "has left its script, and waits for "+thread+" that remains")
+	c := about("rank.thread", sure, s, "has left its script, and waits for "+thread)
 	if e := lastError(p); e != "" {
 		c = about("rank.failed", sure, s, "has failed with "+e+", and does not end: a thread remains")
 	}

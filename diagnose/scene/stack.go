@@ -29,9 +29,9 @@ const (
 	pySpyRootNote = "sudo pip install py-spy, so that root owns it"
 )
 
-// stacks returns the Python stacks of ranks by their pids. py-spy must not pause a process: pausing one that
+// stacks returns the Python stacks of ranks by their pids, and which thread keeps the others from running. py-spy must not pause a process: pausing one that
 // waits for a dead mount puts it into D state, and py-spy with it.
-func stacks(ctx context.Context, job []*seen, g *gaps) map[int][]Stack {
+func stacks(ctx context.Context, job []*seen, g *gaps) (map[int][]Stack, map[int]*Held) {
 	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
 	defer cancel()
 	ranks := stacked(job)
@@ -42,9 +42,9 @@ func stacks(ctx context.Context, job []*seen, g *gaps) map[int][]Stack {
 	tool, why, fix := "", "", ""
 	if len(ranks) > 0 && !within(patience, func() { tool, why, fix = findPySpy(ranks) }) {
 		g.add(0, "Python stacks", "the search for py-spy did not end within "+patience.String(), "")
-		return nil
+		return nil, nil
 	}
-	out := map[int][]Stack{}
+	out, held := map[int][]Stack{}, map[int]*Held{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, stackWorkers)
@@ -56,17 +56,21 @@ func stacks(ctx context.Context, job []*seen, g *gaps) map[int][]Stack {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if s, err := runPySpy(ctx, tool, p.pid); err != nil {
+			s, err := runPySpy(ctx, tool, p.pid)
+			if err != nil {
 				g.add(p.pid, "Python stacks", err.Error(), "")
-			} else {
-				mu.Lock()
-				defer mu.Unlock()
-				out[p.pid] = s
+				return
+			}
+			by := heldBy(ctx, tool, p.pid)
+			mu.Lock()
+			defer mu.Unlock()
+			if out[p.pid] = s; by != nil {
+				held[p.pid] = by
 			}
 		})
 	}
 	wg.Wait()
-	return out
+	return out, held
 }
 
 // stacked returns the processes whose stacks are read: the ranks, then the first DataLoader worker of each.
@@ -102,29 +106,38 @@ func runPySpy(ctx context.Context, tool string, pid int) ([]Stack, error) {
 
 // dumped runs py-spy dump once.
 func dumped(ctx context.Context, tool string, args ...string) ([]Stack, error) {
+	text, err := pySpy(ctx, tool, args...)
+	if err != nil {
+		return nil, err
+	}
+	s := parseStacks(text)
+	if len(s) == 0 {
+		return nil, fmt.Errorf("py-spy: no Python thread")
+	}
+	return s, nil
+}
+
+// pySpy returns what py-spy dump prints.
+func pySpy(ctx context.Context, tool string, args ...string) (string, error) {
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("there was no time left")
+		return "", fmt.Errorf("there was no time left")
 	}
 	e := child.Run(ctx, child.Program{Path: tool, Args: append([]string{"dump", "--nonblocking"}, args...), Dir: "/",
 		Env: []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"}, Limit: stackLimit,
 		Output: maxDump})
 	switch {
 	case e.NotStarted != nil:
-		return nil, fmt.Errorf("start py-spy: %s", plain(e.NotStarted))
+		return "", fmt.Errorf("start py-spy: %s", plain(e.NotStarted))
 	case e.Late:
-		return nil, fmt.Errorf("py-spy did not end within %v", stackLimit)
+		return "", fmt.Errorf("py-spy did not end within %v", stackLimit)
 	case e.Status != 0 || e.Signal != "":
 		first, _, _ := strings.Cut(strings.TrimSpace(e.Stderr), "\n")
-		return nil, fmt.Errorf("py-spy: %s", clean(strings.TrimPrefix(first, "Error: "), 200))
+		return "", fmt.Errorf("py-spy: %s", clean(strings.TrimPrefix(first, "Error: "), 200))
 	}
 	if len(e.Stdout) >= maxDump { // the first lines, of the main thread, are lost
-		return nil, fmt.Errorf("py-spy printed more than is read")
+		return "", fmt.Errorf("py-spy printed more than is read")
 	}
-	s := parseStacks(e.Stdout)
-	if len(s) == 0 {
-		return nil, fmt.Errorf("py-spy: no Python thread")
-	}
-	return s, nil
+	return e.Stdout, nil
 }
 
 // parseStacks parses the output of py-spy dump. A thread begins with "Thread 12 (idle): "name"", and its

@@ -127,13 +127,13 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	before := sample(first, job, own, g, m, false)
 	cancel()
 	began := time.Now()
-	pythons := make(chan map[int][]Stack, 1)
+	read := make(chan pythons, 1)
 	go func() {
-		if !o.Stacks {
-			pythons <- nil
-			return
+		var all pythons
+		if o.Stacks {
+			all.stacks, all.held = stacks(ctx, job, g)
 		}
-		pythons <- stacks(ctx, job, g)
+		read <- all
 	}()
 	if o.Early != nil {
 		o.Early(sockets(job, before, s.Net, nil, &gaps{})) // the second look says what could not be read
@@ -154,8 +154,14 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	names(ctx, job, s.Sockets)
 	s.RAS = <-once
 	compare(earlier, s.RAS)
-	s.processes(ctx, t, job, before, after, <-pythons, m)
+	s.processes(ctx, t, job, before, after, <-read, m)
 	s.ask(ctx, job, before, o)
+}
+
+// pythons are what py-spy shows of ranks, by their pids.
+type pythons struct {
+	stacks map[int][]Stack
+	held   map[int]*Held
 }
 
 // ask asks for what only the caller can read of the processes. It asks for the paths of all ranks at once: file
@@ -202,7 +208,7 @@ func (s *Scene) processes(
 	t *table,
 	job []*seen,
 	before, after *moment,
-	pythons map[int][]Stack,
+	read pythons,
 	m *mounts,
 ) {
 	at := clock(time.Now())
@@ -213,7 +219,7 @@ func (s *Scene) processes(
 			t.gaps.add(p.pid, "what it did", "it ended while it was read", "")
 			continue
 		}
-		d.Stacks = pythons[p.pid]
+		d.Stacks, d.GIL = read.stacks[p.pid], read.held[p.pid]
 		t.notes(p)
 		if p.role == Rank && !p.stuck.Load() && ctx.Err() == nil {
 			last := make(chan []string, 1)

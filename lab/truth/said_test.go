@@ -39,7 +39,8 @@ var families = map[string]string{
 	"node.stalled": "gone", "node.starved": "limit",
 	// causes of the doctor, in a job.hangs
 	"rank.stopped": "gone", "agent.stopped": "gone", "rank.gone": "gone died", "rank.left": "gone died",
-	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.thread": "died", "rank.storage": "storage",
+	"rank.absent": "gone", "rank.before-init": "gone", "rank.failed": "died", "rank.thread": "died",
+	"rank.gil": "gone", "rank.storage": "storage",
 	"rank.duplicate": "line",
 	"node.missing":   "gone", "node.ended": "died gone", "node.duplicate": "line", "nnodes.": "line", "world.": "line",
 	"store.refused": "reach port gone", "store.dropped": "reach port", "store.silent": "reach port gone",

@@ -1,0 +1,87 @@
+package scene
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Held is a thread that has Python's global interpreter lock (GIL) and sleeps in the kernel, so that no other thread of
+// the process can run Python.
+type Held struct {
+	Thread string `json:"thread"`
+	At     string `json:"at"`           // its innermost frame
+	Call   string `json:"call"`         // the system call that it is in; empty: another one than those that matter here
+	On     string `json:"on,omitempty"` // the file of that call, as "pipe:[123]"
+}
+
+// A thread that waits for the GIL wakes every 5 ms (sys.getswitchinterval), and asks for it.
+const (
+	gilWatch = 100 * time.Millisecond
+	gilWakes = 8 // within gilWatch, at least
+)
+
+// heldBy returns which thread of a process keeps the GIL from the main one; nil: none does, or it is not seen.
+func heldBy(ctx context.Context, tool string, pid int) *Held {
+	asks := func() (int64, bool) {
+		s, _, err := parseSyscall(readLine(procPath(pid, "syscall")))
+		status, _ := readFile(procPath(pid, fmt.Sprintf("task/%d/status", pid)))
+		return field(status, "voluntary_ctxt_switches"), err == nil && s.Timed
+	}
+	before, waits := asks()
+	if !waits {
+		return nil
+	}
+	sleep(ctx, gilWatch)
+	if after, waits := asks(); !waits || after-before < gilWakes {
+		return nil
+	}
+	text, err := pySpy(ctx, tool, "--json", "--pid", strconv.Itoa(pid))
+	if err != nil {
+		return nil
+	}
+	tid, out := owner(text)
+	if tid == 0 || tid == pid {
+		return nil
+	}
+	path := procPath(pid, "task/"+strconv.Itoa(tid)+"/")
+	was := ran(readLine(path + "schedstat"))
+	sleep(ctx, gilWatch)
+	s, _, err := parseSyscall(readLine(path + "syscall"))
+	if err != nil || s.Timed || was == "" || was != ran(readLine(path+"schedstat")) {
+		return nil // it runs, or goes on without help
+	}
+	if out.Call = s.Name; s.FD >= 0 {
+		out.On, _ = os.Readlink(procPath(pid, "fd/"+strconv.Itoa(s.FD)))
+		out.On = clean(out.On, maxValue)
+	}
+	return out
+}
+
+// owner returns the thread that has the GIL, from py-spy dump --json; 0: none has it.
+func owner(text string) (tid int, out *Held) {
+	var all []struct {
+		Name   string `json:"thread_name"`
+		TID    int    `json:"os_thread_id"`
+		Owns   bool   `json:"owns_gil"`
+		Frames []struct {
+			Name string `json:"name"`
+			File string `json:"short_filename"`
+			Line int    `json:"line"`
+		} `json:"frames"`
+	}
+	if json.Unmarshal([]byte(text), &all) != nil {
+		return 0, nil
+	}
+	for _, t := range all {
+		if t.Owns && len(t.Frames) > 0 {
+			f := t.Frames[0]
+			return t.TID, &Held{Thread: clean(t.Name, maxValue), At: clean(fmt.Sprintf("%s (%s:%d)", f.Name, f.File, f.Line),
+				maxValue)}
+		}
+	}
+	return 0, nil
+}
