@@ -217,6 +217,9 @@ func TestARankThatTriesAgain(t *testing.T) {
 			verdict.Likely}, // its companion has seen it go on
 		{"it computes", func(_ []scene.Scene, _, p *scene.Proc) { p.Moved.CPU = time.Second }, "rank.working",
 			verdict.Certain},
+		{"a file system is full", func(_ []scene.Scene, _, p *scene.Proc) {
+			p.Broken = []scene.Broken{{Path: "/ckpt", Mount: "/ckpt", Type: "tmpfs", Err: "ENOSPC"}}
+		}, "rank.storage", verdict.Likely},
 		{"all paths are sound", func(_ []scene.Scene, _, p *scene.Proc) { p.Broken = nil }, "rank.left", verdict.Likely},
 	})
 	all := readGolden(t, "testdata/scenes/stale-later.json.gz")

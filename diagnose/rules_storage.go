@@ -138,6 +138,15 @@ func (v *view) broken(s *seat) (claim, bool) {
 		return claim{}, false
 	}
 	b := p.Broken[0]
+	if i := slices.IndexFunc(p.Broken, func(b scene.Broken) bool { return b.Err != "ENOSPC" }); i >= 0 {
+		b = p.Broken[i]
+	} else {
+		c := about("rank.storage", verdict.Likely, s, fmt.Sprintf("sleeps and tries again to write, and the file system of "+
+			"%s (%s) is full", b.Path, b.Type)).at(s)
+		c.Blocked = true
+		return c.see("statfs "+b.Path, "no room, or no inode").do(fmt.Sprintf("df -h %s; df -i %s   # on %s: if the loop "+
+			"writes there, make room, and it goes on", b.Path, b.Path, s.node.name)), true
+	}
 	meaning := map[string]string{"ESTALE": "its server does not know it any more",
 		"ENOTCONN": "the server of that mount has ended", "EIO": "an error of its disk or server",
 		"ETIMEDOUT": "its server does not answer in time",

@@ -41,13 +41,26 @@ func staleAnswer(_ context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(stale(paths, stat, staleWait))
 }
 
+// stat returns the error of a path, or ENOSPC where its file system has no room, or no inode, and could be written to.
 func stat(path string) error {
 	var about unix.Stat_t
-	return unix.Stat(path, &about)
+	if err := unix.Stat(path, &about); err != nil {
+		return err
+	}
+	var fs unix.Statfs_t
+	if unix.Statfs(path, &fs) == nil && fs.Flags&unix.ST_RDONLY == 0 && full(fs) {
+		return unix.ENOSPC
+	}
+	return nil
+}
+
+// full reports whether a file system has no room left, or no inode; one without a size says nothing.
+func full(fs unix.Statfs_t) bool {
+	return fs.Blocks > 0 && fs.Bavail == 0 || fs.Files > 0 && fs.Ffree == 0
 }
 
 // broken are the errors of a file system, not of a path: of NFS also those of a soft mount whose server is gone.
-var broken = []unix.Errno{unix.ESTALE, unix.EIO, unix.ENOTCONN, unix.ETIMEDOUT, unix.EHOSTDOWN}
+var broken = []unix.Errno{unix.ENOSPC, unix.ESTALE, unix.EIO, unix.ENOTCONN, unix.ETIMEDOUT, unix.EHOSTDOWN}
 
 // stale calls stat for all paths at the same time, and waits no longer than limit for all.
 func stale(paths []string, stat func(string) error, limit time.Duration) map[string]string {

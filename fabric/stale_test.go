@@ -38,3 +38,20 @@ func TestPathsThatTheirFileSystemAnswersWithAnError(t *testing.T) {
 		t.Errorf("sound paths: %v", got)
 	}
 }
+
+func TestAFileSystemWithoutRoomOrInodes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fs   unix.Statfs_t
+		full bool
+	}{
+		"room":      {unix.Statfs_t{Blocks: 100, Bavail: 1, Files: 10, Ffree: 1}, false},
+		"no room":   {unix.Statfs_t{Blocks: 100, Files: 10, Ffree: 1}, true},
+		"no inode":  {unix.Statfs_t{Blocks: 100, Bavail: 1, Files: 10}, true},
+		"no inodes": {unix.Statfs_t{Blocks: 100, Bavail: 1}, false}, // btrfs counts none
+		"no size":   {unix.Statfs_t{}, false},
+	} {
+		if full(tt.fs) != tt.full {
+			t.Errorf("%s: %v", name, !tt.full)
+		}
+	}
+}

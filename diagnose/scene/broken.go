@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -10,10 +11,10 @@ import (
 // Broken is a path that a rank names or had open, and that the file system answers with an error of its own.
 type Broken struct {
 	Path  string `json:"path"`
-	By    string `json:"by"`    // what names it: "the variable DATA"
+	By    string `json:"by"`    // what names it: "the variable DATA"; empty: it is a mount point
 	Mount string `json:"mount"` // the mount point
 	Type  string `json:"type"`  // of the file system
-	Err   string `json:"err"`   // "ESTALE"
+	Err   string `json:"err"`   // "ESTALE"; "ENOSPC": it is full, and the rank may fail to write
 }
 
 // maxNamed is how many paths of one rank are asked for.
@@ -25,10 +26,48 @@ func (p *Proc) Retries() bool {
 		slices.Contains([]string{"nanosleep", "clock_nanosleep", "select", "pselect6"}, p.Syscall.Name)
 }
 
-// candidates returns the paths of a rank that may give an error of their file system.
-func candidates(p *seen, open []File) []Broken {
+// noSpace is the error of a file system that is full.
+const noSpace = "ENOSPC"
+
+// someData is more than a loop prints while it waits.
+const someData = 64 << 10
+
+// failsToWrite reports whether a process that sleeps and wakes may write to a full file system: it calls write(2), and
+// writes nothing, or much at a time. A line that it prints is short.
+func (p *Proc) failsToWrite() bool {
+	return p.Moved.Writes > 0 && (p.Moved.Written == 0 || p.Moved.Written >= someData)
+}
+
+// candidates returns the paths of a rank that may give an error of their file system; where it may fail to write, all
+// its file systems.
+func candidates(p *seen, open []File, writes bool) []Broken {
 	text, _ := readFile(procPath(p.pid, "mountinfo"))
-	return named(p, open, mountPoints(string(text)))
+	out := named(p, open, mountPoints(string(text)))
+	if writes {
+		out = append(out, writable(string(text))...)
+	}
+	return out
+}
+
+// unsized are file systems that are full by nature, or whose size says nothing.
+var unsized = []string{"squashfs", "iso9660", "erofs", "cramfs", "udf", "efivarfs", "hugetlbfs", "ramfs", "devtmpfs",
+	"autofs"}
+
+// writable returns the mount points of /proc/PID/mountinfo that a process may write to, one of each device, the
+// shortest.
+func writable(mountinfo string) (out []Broken) {
+	types, at := mountPoints(mountinfo), map[string]string{}
+	for point, kind := range types {
+		device := deviceOf(mountinfo, point)
+		unfit := slices.Contains(synthetic, kind) || slices.Contains(unsized, kind) || strings.HasPrefix(kind, "fuse")
+		if old, known := at[device]; !unfit && (!known || len(point) < len(old) || len(point) == len(old) && point < old) {
+			at[device] = point
+		}
+	}
+	for _, point := range slices.Sorted(maps.Values(at)) {
+		out = append(out, Broken{Path: clean(point, 4096), Mount: clean(point, 4096), Type: types[point]})
+	}
+	return out[:min(len(out), maxNamed)]
 }
 
 // inRoot returns how this process names a path of another one, in the mounts of that one.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestThePathsThatARankNames(t *testing.T) {
@@ -79,5 +81,29 @@ func TestThePathsOfAllRanksAreAskedForAtOnce(t *testing.T) {
 	b := s.Procs[1].Broken
 	if len(s.Procs[0].Broken) > 0 || len(b) != 1 || b[0].Path != "/dev/shm/b" || b[0].Err != "EIO" {
 		t.Errorf("%+v", s.Procs)
+	}
+}
+
+// A file system that is mounted at several places counts once, and one without a size not at all.
+func TestWhereARankMayFailToWrite(t *testing.T) {
+	const mounts = `22 1 8:1 / / rw - ext4 /dev/sda1 rw
+23 22 8:1 /etc/hosts /etc/hosts rw - ext4 /dev/sda1 rw
+24 22 0:5 / /proc rw - proc proc rw
+25 22 7:0 / /snap/core ro - squashfs /dev/loop0 ro
+26 22 0:40 / /tmp/ckpt rw - tmpfs tmpfs rw
+27 22 0:41 / /mnt/s3 rw - fuse.s3fs s3fs rw
+`
+	want := []Broken{{Path: "/", Mount: "/", Type: "ext4"}, {Path: "/tmp/ckpt", Mount: "/tmp/ckpt", Type: "tmpfs"}}
+	if diff := cmp.Diff(want, writable(mounts)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, tt := range []struct {
+		writes, written int64
+		fails           bool
+	}{{0, 0, false}, {1, 0, true}, {3, 8 << 20, true}, {3, 120, false}} {
+		p := &Proc{Moved: Moved{Writes: tt.writes, Written: tt.written}}
+		if p.failsToWrite() != tt.fails {
+			t.Errorf("%+v", tt)
+		}
 	}
 }

@@ -21,9 +21,13 @@ type moment struct {
 	stats    map[int]stat
 	children map[int][]int
 	read     map[int]int64 // rchar
+	wrote    map[int]wrote
 	of       map[int]*facts
 	disks    map[string]int64 // by device, as 8:1: how many reads and writes it has completed
 }
+
+// wrote is what a process alone has written by write(2) so far.
+type wrote struct{ calls, bytes int64 }
 
 // facts are what one process of the job is doing.
 type facts struct {
@@ -41,7 +45,7 @@ type facts struct {
 // sample reads the processes of the job. last asks for what is read once only. Below a rank that is a container's first
 // process are launch's own processes, too: what these do, and all below them, is no work of the job.
 func sample(ctx context.Context, job []*seen, own []int, g *gaps, mounts *mounts, last bool) *moment {
-	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, of: map[int]*facts{},
+	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, wrote: map[int]wrote{}, of: map[int]*facts{},
 		disks: disks(readLine("/proc/diskstats"))}
 	pids, _ := list("/proc")
 	for _, pid := range pids {
@@ -85,7 +89,7 @@ func (m *moment) readAll(job []*seen) {
 		for _, pid := range append([]int{p.pid}, t.below(p.pid)...) {
 			if _, known := m.read[pid]; !known && p.env != nil {
 				text, _ := readFile(procPath(pid, "io"))
-				m.read[pid] = field(text, "rchar")
+				m.read[pid], m.wrote[pid] = field(text, "rchar"), wrote{field(text, "syscw"), field(text, "wchar")}
 			}
 		}
 	}
@@ -159,6 +163,8 @@ func moved(pid int, before, after *moment) Moved {
 		Faults: max(0, b.faults-a.faults),
 		Memory: (b.rss - a.rss) * int64(os.Getpagesize()),
 	}
+	had, has := before.wrote[pid], after.wrote[pid]
+	out.Writes, out.Written = max(0, has.calls-had.calls), max(0, has.bytes-had.bytes)
 	was, is := before.of[pid], after.of[pid]
 	if was != nil && is != nil {
 		polled := time.Duration(polling(is.threads)-polling(was.threads)) * (time.Second / perSecond)

@@ -227,7 +227,9 @@ type Moved struct {
 	Faults   int64         `json:"faults"`   // page faults
 	Memory   int64         `json:"memory"`   // bytes of resident memory more
 	Children bool          `json:"children,omitempty"`
-	Files    bool          `json:"files,omitempty"` // the position of an open file
+	Writes   int64         `json:"writes,omitempty"`  // calls of write(2) of the process alone, also those that fail
+	Written  int64         `json:"written,omitempty"` // bytes by these
+	Files    bool          `json:"files,omitempty"`   // the position of an open file
 }
 
 // File is an open file of a process.

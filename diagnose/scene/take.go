@@ -183,7 +183,7 @@ func (s *Scene) ask(ctx context.Context, job []*seen, before *moment, o Options)
 			open = was.files
 		}
 		if j >= 0 {
-			of[p] = candidates(job[j], open)
+			of[p] = candidates(job[j], open, p.failsToWrite())
 		}
 		for _, b := range of[p] {
 			paths = append(paths, p.inRoot(b.Path))
@@ -195,7 +195,7 @@ func (s *Scene) ask(ctx context.Context, job []*seen, before *moment, o Options)
 	errs := o.Broken(ctx, paths)
 	for p, named := range of {
 		for _, b := range named {
-			if b.Err = errs[p.inRoot(b.Path)]; b.Err != "" {
+			if b.Err = errs[p.inRoot(b.Path)]; b.Err != "" && (b.Err != noSpace || p.failsToWrite()) {
 				p.Broken = append(p.Broken, b)
 			}
 		}
