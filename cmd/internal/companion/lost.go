@@ -74,6 +74,9 @@ func (p *companion) sayLost(text, at string, n rendezvous.Partner, now sight) {
 	if now.is != notCalled {
 		seen += "; " + now.String()
 	}
+	if now.is == isAbsent {
+		p.parted(n, at)
+	}
 	p.doctor.forget(n)
 	f := finding.Warnf("%s (seen at %s)"+rankWaits, text, seen).Named("node.lost")
 	if now.is == isAbsent && now.sign == fabric.Pings {
