@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 
 	"launch/fabric"
 	"launch/internal/finding"
@@ -156,13 +157,20 @@ func (b blamed) reach(w words) finding.Finding {
 		fix += fmt.Sprintf("\nwhich of the two is at fault is not known: %s leaves, since the job cannot have both",
 			b.nodes[1].Name)
 	}
-	fix = securityGroup(b.common()) + fix
+	if b.callsAlone() && (b.nodes[0].nat.IsValid() || b.translated()) {
+		fix += fmt.Sprintf("\nGloo alone may run so, since only %s has to call: its address is the highest. To start "+
+			"anyway: --warn-only on every node", b.names())
+	}
+	fix = strings.ReplaceAll(securityGroup(b.common())+fix, exampleNet, b.otherNet())
 	return b.see(finding.Failf("%s: %s", b.what("calls"), w.why).Named(cmp.Or(w.id, "peer.reach"))).
 		Breaking("ranks connect to each other in both directions; they would time out minutes later, without saying why").
 		Do("%s", fix)
 }
 
-const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr 10.0.0.0/16"
+const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr " + exampleNet
+
+// exampleNet is the network in examples.
+const exampleNet = "10.0.0.0/16"
 
 // words are the check, the reason and the fix of a cause.
 type words struct {

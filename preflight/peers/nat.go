@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"launch/preflight/blame"
 	"launch/preflight/calls"
 )
 
@@ -71,4 +72,28 @@ func (b blamed) translated() bool {
 		back := slices.IndexFunc(e.to.Calls, func(c calls.Call) bool { return c.To == e.from.Rank && !c.Also && !c.Port })
 		return back < 0 || network(e.to.Calls[back].Addr) == network(e.call.Addr)
 	})
+}
+
+// callsAlone reports whether Gloo may do without the calls to a node, none of which gets through while its own do: of two
+// ranks the one with the higher address calls (Pair::connect of gloo/transport/tcp/pair.cc), and all call rank 0's store.
+func (b blamed) callsAlone() bool {
+	if b.Side != blame.ToNode || !b.Back || len(b.nodes) != 1 || b.nodes[0].Rank == 0 || onGPU(loadsOf(b.all)) {
+		return false
+	}
+	n := b.nodes[0]
+	return !slices.ContainsFunc(b.all, func(p Post) bool {
+		return p.Rank != n.Rank && (!p.Addr.IsValid() || p.Addr.Unmap().Compare(n.Addr.Unmap()) >= 0)
+	})
+}
+
+// otherNet returns a network for an example that has none of the blamed nodes' addresses.
+func (b blamed) otherNet() string {
+	for _, text := range []string{exampleNet, "192.168.0.0/16", "172.16.0.0/16"} {
+		if !slices.ContainsFunc(b.nodes, func(p Post) bool {
+			return netip.MustParsePrefix(text).Contains(p.Addr.Unmap())
+		}) {
+			return text
+		}
+	}
+	return exampleNet
 }

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -60,6 +61,47 @@ func TestANodeBehindANATIsKnownByItsConnectionToTheStore(t *testing.T) {
 		if strings.Contains(said, "connections of host2 arrive from 192.0.2.7: a NAT") != tt.nat ||
 			strings.Contains(said, "on 192.0.2.7, which translates") != tt.nat ||
 			tt.shuts != strings.Contains(said, "peer.connect") {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}
+
+// Gloo calls from the higher address: a node that can only call does for it, but not for NCCL, nor as rank 0. The
+// example of another network has not its address.
+func TestANodeBehindANATThatCallsAllOthers(t *testing.T) {
+	a := netip.MustParseAddr
+	for name, tt := range map[string]struct {
+		node int
+		at   string
+		gpu  bool
+		runs bool
+		net  string
+	}{
+		"the highest address":   {2, "192.168.5.2", false, true, "10.0.0.0/16"},
+		"in the middle":         {1, "192.168.5.2", false, true, "10.0.0.0/16"},
+		"the lowest address":    {2, "10.0.2.2", false, false, "192.168.0.0/16"},
+		"with GPUs":             {2, "192.168.5.2", true, false, "10.0.0.0/16"},
+		"the node of the store": {0, "192.168.5.2", false, false, "10.0.0.0/16"},
+	} {
+		addr := func(i int) string {
+			if i == tt.node {
+				return tt.at
+			}
+			return fmt.Sprintf("10.91.0.%d", i+1)
+		}
+		all := calling(3, func(from, to int, c *calls.Call) {
+			if c.Addr = addr(to) + ":9"; to == tt.node {
+				c.Cause, c.Err = sidechannel.NoRoute, "network is unreachable"
+			}
+		})
+		for i := range all {
+			all[i].Traits.Machine, all[i].Addr, all[i].Loads.GPU = all[i].Name, a(addr(i)), tt.gpu
+		}
+		said := ""
+		for _, f := range Decide(all, nil).All() {
+			said += f.ID + " " + f.What + " " + f.Fix + "\n"
+		}
+		if strings.Contains(said, "Gloo alone may run so") != tt.runs || !strings.Contains(said, "--addr "+tt.net) {
 			t.Errorf("%s: %s", name, said)
 		}
 	}
