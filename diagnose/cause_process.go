@@ -108,7 +108,7 @@ var processCauses = []Cause{
 	{
 		ID: "rank.gil", depth: onTheSpot, Title: "A thread of a rank keeps the others from running Python",
 		Sign:    "All ranks wait in a collective, and nothing is retransmitted.",
-		For:     "a thread has Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for the GIL",
+		For:     "a thread has Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for it",
 		Against: "the thread runs, or has given the lock away",
 		Do: "look at what that line calls: native code that waits has to release the GIL first (Py_BEGIN_ALLOW_THREADS; " +
 			"ctypes.CDLL, not PyDLL); end the job",

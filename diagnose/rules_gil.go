@@ -14,8 +14,8 @@ func (v *view) withoutGIL(s *seat) (claim, bool) {
 	if h == nil || works(s.proc.Moved, s.node.scene.Span) {
 		return claim{}, false
 	}
-	c := about("rank.gil", verdict.Certain, s, fmt.Sprintf("does not go on: its thread %s keeps Python's global lock (GIL) "+
-		"at %s, while it waits in native code%s", h.Thread, h.At, callWords(h)))
+	c := about("rank.gil", verdict.Certain, s, fmt.Sprintf("does not go on: its thread %s keeps Python's global lock "+
+		"(GIL) at %s, while it waits in native code%s", h.Thread, h.At, callWords(h)))
 	return c.see("py-spy", fmt.Sprintf("thread %s has the GIL at %s", h.Thread, h.At)).at(s), true
 }
 

@@ -45,7 +45,8 @@ type facts struct {
 // sample reads the processes of the job. last asks for what is read once only. Below a rank that is a container's first
 // process are launch's own processes, too: what these do, and all below them, is no work of the job.
 func sample(ctx context.Context, job []*seen, own []int, g *gaps, mounts *mounts, last bool) *moment {
-	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, wrote: map[int]wrote{}, of: map[int]*facts{},
+	m := &moment{stats: map[int]stat{}, children: map[int][]int{}, read: map[int]int64{}, wrote: map[int]wrote{},
+		of:    map[int]*facts{},
 		disks: disks(readLine("/proc/diskstats"))}
 	pids, _ := list("/proc")
 	for _, pid := range pids {

@@ -167,7 +167,8 @@ func (b blamed) reach(w words) finding.Finding {
 		Do("%s", fix)
 }
 
-const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr " + exampleNet
+const openTCP = "open TCP between the nodes (all ports, both directions), or choose an open network: --addr " +
+	exampleNet
 
 // exampleNet is the network in examples.
 const exampleNet = "10.0.0.0/16"

@@ -74,8 +74,9 @@ func (b blamed) translated() bool {
 	})
 }
 
-// callsAlone reports whether Gloo may do without the calls to a node, none of which gets through while its own do: of two
-// ranks the one with the higher address calls (Pair::connect of gloo/transport/tcp/pair.cc), and all call rank 0's store.
+// callsAlone reports whether Gloo may do without the calls to a node, none of which gets through while its own do: of
+// two ranks the one with the higher address calls (Pair::connect of gloo/transport/tcp/pair.cc), and all call the store
+// of rank 0.
 func (b blamed) callsAlone() bool {
 	if b.Side != blame.ToNode || !b.Back || len(b.nodes) != 1 || b.nodes[0].Rank == 0 || onGPU(loadsOf(b.all)) {
 		return false

@@ -56,8 +56,8 @@ func groups(n rendezvous.Partner, others []rendezvous.Partner, answers []presenc
 		slices.SortFunc(all, func(a, b rendezvous.Partner) int { return strings.Compare(a.Name, b.Name) })
 		return finding.Some(finding.Map(all, func(n rendezvous.Partner) string { return n.Name }))
 	}
-	return finding.Warnf("the network is in two parts (seen at %s): this node reaches %s, and nothing answers at %s: what "+
-		"is between these groups was lost, or all those hosts at the same time", at, names(near), names(gone)).
+	return finding.Warnf("the network is in two parts (seen at %s): this node reaches %s, and nothing answers at %s: "+
+		"what is between these groups was lost, or all those hosts at the same time", at, names(near), names(gone)).
 		Named("node.lost").Do("look at what connects the two groups: the link between their switches, a router, a firewall; "+
 		"on %s launch names the other side", names(gone)), true
 }
