@@ -106,9 +106,9 @@ var processCauses = []Cause{
 		Source:  "threading._shutdown of CPython joins threads that are no daemons",
 	},
 	{
-		ID: "rank.gil", depth: onTheSpot, Title: "A thread of a rank keeps the others from running Python",
+		ID: "rank.gil", depth: onTheSpot, Title: "A thread of a rank prevents the others from running Python",
 		Sign:    "All ranks wait in a collective, and nothing is retransmitted.",
-		For:     "a thread has Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for it",
+		For:     "a thread holds Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for it",
 		Against: "the thread runs, or has given the lock away",
 		Do: "look at what that line calls: native code that waits has to release the GIL first (Py_BEGIN_ALLOW_THREADS; " +
 			"ctypes.CDLL, not PyDLL); end the job",

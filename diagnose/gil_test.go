@@ -11,7 +11,7 @@ import (
 
 // A rank whose main thread waits for the GIL is in no collective any more, whatever its stack shows. One that computes
 // goes on.
-func TestAThreadThatKeepsTheGIL(t *testing.T) {
+func TestAThreadThatHoldsTheGIL(t *testing.T) {
 	job := func(call, on string, cpu time.Duration) scene.Scene {
 		s := envScene()
 		s.Procs, s.Sockets = nil, nil
@@ -28,7 +28,7 @@ func TestAThreadThatKeepsTheGIL(t *testing.T) {
 		scene scene.Scene
 		says  string // "": nothing of this
 	}{
-		{job("read", "pipe:[7]", 0), "rank 0 (h0, pid 10) does not go on: its thread prefetch keeps Python's global lock " +
+		{job("read", "pipe:[7]", 0), "rank 0 (h0, pid 10) does not go on: its thread prefetch holds Python's global lock " +
 			"(GIL) at prefetch (train.py:7), while it waits in native code for a pipe (read)"},
 		{job("futex", "", 0), "in native code for a lock"},
 		{job("flock", "/data/lock", 0), "in native code for /data/lock (flock)"},

@@ -8,18 +8,18 @@ import (
 	"launch/diagnose/verdict"
 )
 
-// withoutGIL recognises a rank whose main thread waits for Python's lock, which a thread that sleeps has.
+// withoutGIL recognises a rank whose main thread waits for Python's lock, which a thread that sleeps holds.
 func (v *view) withoutGIL(s *seat) (claim, bool) {
 	h := s.proc.GIL
 	if h == nil || works(s.proc.Moved, s.node.scene.Span) {
 		return claim{}, false
 	}
-	c := about("rank.gil", verdict.Certain, s, fmt.Sprintf("does not go on: its thread %s keeps Python's global lock "+
+	c := about("rank.gil", verdict.Certain, s, fmt.Sprintf("does not go on: its thread %s holds Python's global lock "+
 		"(GIL) at %s, while it waits in native code%s", h.Thread, h.At, callWords(h)))
 	return c.see("py-spy", fmt.Sprintf("thread %s has the GIL at %s", h.Thread, h.At)).at(s), true
 }
 
-// callWords says what a thread waits for by the file of its system call: " for data of a pipe".
+// callWords says what a thread waits for by the file of its system call: " for a pipe (read)".
 func callWords(h *scene.Held) string {
 	kind, _, _ := strings.Cut(h.On, ":[")
 	on := map[string]string{"pipe": "a pipe", "socket": "a connection"}[kind]

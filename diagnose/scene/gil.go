@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -24,7 +25,8 @@ const (
 	gilWakes = 8 // within gilWatch, at least
 )
 
-// heldBy returns which thread of a process keeps the GIL from the main one; nil: none does, or it is not seen.
+// heldBy returns the thread of a process that holds the GIL and sleeps while the main one waits for it; nil: there is
+// no such thread, or it is not seen.
 func heldBy(ctx context.Context, tool string, pid int) *Held {
 	asks := func() (int64, bool) {
 		s, _, err := parseSyscall(readLine(procPath(pid, "syscall")))
@@ -39,11 +41,14 @@ func heldBy(ctx context.Context, tool string, pid int) *Held {
 	if after, waits := asks(); !waits || after-before < gilWakes {
 		return nil
 	}
-	text, err := pySpy(ctx, tool, "--json", "--pid", strconv.Itoa(pid))
-	if err != nil {
-		return nil
+	has := func() (int, *Held) {
+		text, err := pySpy(ctx, tool, "--json", "--pid", strconv.Itoa(pid))
+		if err != nil {
+			return 0, nil
+		}
+		return owner(text)
 	}
-	tid, out := owner(text)
+	tid, out := has()
 	if tid == 0 || tid == pid {
 		return nil
 	}
@@ -51,14 +56,23 @@ func heldBy(ctx context.Context, tool string, pid int) *Held {
 	was := ran(readLine(path + "schedstat"))
 	sleep(ctx, gilWatch)
 	s, _, err := parseSyscall(readLine(path + "syscall"))
-	if err != nil || s.Timed || was == "" || was != ran(readLine(path+"schedstat")) {
-		return nil // it runs, or goes on without help
+	if err != nil || s.ends() || was == "" {
+		return nil
+	}
+	if again, _ := has(); again != tid || was != ran(readLine(path+"schedstat")) {
+		return nil // it has run, and may have released the lock before it slept
 	}
 	if out.Call = s.Name; s.FD >= 0 {
 		out.On, _ = os.Readlink(procPath(pid, "fd/"+strconv.Itoa(s.FD)))
 		out.On = clean(out.On, maxValue)
 	}
 	return out
+}
+
+// ends reports whether a system call has a time limit: the thread goes on without help.
+func (s Syscall) ends() bool {
+	return s.Timed || s.Name == "poll" && s.Limit >= 0 ||
+		slices.Contains([]string{"nanosleep", "clock_nanosleep", "select", "pselect6"}, s.Name)
 }
 
 // owner returns the thread that has the GIL, from py-spy dump --json; 0: none has it.

@@ -21,3 +21,22 @@ func TestWhichThreadHasTheGIL(t *testing.T) {
 		}
 	}
 }
+
+// A sleep, or a wait with a time limit, ends without help.
+func TestWhichCallsEndWithoutHelp(t *testing.T) {
+	for _, tt := range []struct {
+		call Syscall
+		ends bool
+	}{
+		{Syscall{Name: "futex"}, false},
+		{Syscall{Name: "futex", Timed: true}, true},
+		{Syscall{Name: "read"}, false},
+		{Syscall{Name: "poll", Limit: -1}, false},
+		{Syscall{Name: "poll", Limit: wait(5000)}, true},
+		{Syscall{Name: "clock_nanosleep"}, true},
+	} {
+		if tt.call.ends() != tt.ends {
+			t.Errorf("%+v: %v", tt.call, !tt.ends)
+		}
+	}
+}

@@ -29,7 +29,7 @@ const (
 	pySpyRootNote = "sudo pip install py-spy, so that root owns it"
 )
 
-// stacks returns the Python stacks of ranks by their pids, and which thread keeps the main one from running. py-spy
+// stacks returns the Python stacks of ranks by their pids, and which threads hold the GIL. py-spy
 // must not pause a process: pausing one that waits for a dead mount puts it into D state, and py-spy with it.
 func stacks(ctx context.Context, job []*seen, g *gaps) (map[int][]Stack, map[int]*Held) {
 	ctx, cancel := context.WithTimeout(ctx, stacksLimit)
