@@ -181,7 +181,7 @@ func (v *view) explain(all []claim) []claim {
 	}
 	// A rank that could not connect to what another one has published fails by that.
 	return slices.DeleteFunc(out, func(c claim) bool {
-		return c.Cause == "rank.failed" && slices.ContainsFunc(out, func(d claim) bool {
+		return (c.Cause == "rank.failed" || c.Cause == "rank.thread") && slices.ContainsFunc(out, func(d claim) bool {
 			return strings.HasPrefix(d.Cause, "address.") && v.within(c, d)
 		})
 	})

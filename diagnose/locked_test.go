@@ -159,3 +159,14 @@ func TestAThreadThatDoesItsWorkMayStillEnd(t *testing.T) {
 		}
 	}
 }
+
+// A rank that fails since another one cannot reach its address leaves its script, too: the address is the cause.
+func TestARankThatEndsForItsAddress(t *testing.T) {
+	for at, want := range map[int]int{2: 1, 1: 2} {
+		all := []claim{claimed("rank.thread", verdict.Certain, "it has left").of([]int{2}),
+			claimed("address.loopback", verdict.Certain, "it has published 127.0.0.1").of([]int{at})}
+		if got := new(view).explain(all); len(got) != want || want == 1 && got[0].Cause != "address.loopback" {
+			t.Errorf("the address of rank %d: %+v", at, got)
+		}
+	}
+}
