@@ -93,6 +93,24 @@ func TestCollectivesWithOtherArguments(t *testing.T) {
 		}
 		return s
 	}
+	others := inGroups(src("0", "0"), [2]int{1, 2}) // of three members each
+	others.Procs = three("0", "0", "0").Procs
+	for g := range 3 {
+		others.Stores[0].Board.Blobs = append(others.Stores[0].Board.Blobs, tcpstore.Blob{Key: "k", Group: g, Index: 2,
+			World: 3, Addr: netip.AddrPortFrom(others.Addrs[0], uint16(45002+10*g))})
+	}
+	pair := three("0", "1", "2") // ranks 2 and 3 have a group of their own, in which none can be ahead
+	pair.Procs = append(pair.Procs, trainingRank(13, "3", wrapped,
+		"broadcast (torch/distributed/distributed_c10d.py:4055)", "<module> (train.py:10)"))
+	pair.Procs[3].Stacks[0].Values = map[string]string{"src": "3", "group_src": "3"}
+	for i := range pair.Procs {
+		pair.Procs[i].Env["WORLD_SIZE"] = "4"
+	}
+	for i, k := range pair.Sockets {
+		if k.Local.Port() == 45010 || k.Remote.Port() == 45010 {
+			pair.Sockets[i].PID += 2
+		}
+	}
 	two := inGroups(src("0", "0"), [2]int{1, 2})
 	two.Procs[0].Threads = append(two.Procs[0].Threads, scene.Thread{Name: "pt_gloo_runloop", State: "S", Timed: true,
 		Count: 2})
@@ -113,6 +131,11 @@ func TestCollectivesWithOtherArguments(t *testing.T) {
 				"made as number 1, rank 1 in the one that it has made as number 2"},
 		"sources of calls of a loop": {three("0", "1", "1"), "the ranks wait for each other in calls of broadcast, in " +
 			"another order or with other arguments: rank 0 with src=0, ranks 1-2 with src=1"},
+		"groups of which a rank may be ahead": {others, "the ranks wait for each other in calls of broadcast, in another " +
+			"order or with other arguments: rank 2 with src=0, rank 0 with src=0 in the group " +
+			"that it has made as number 1, rank 1 with src=0 in the group that it has made as number 2"},
+		"sources of a pair, and of a loop": {pair,
+			"the ranks call broadcast with other arguments: rank 2 with src=2, rank 3 with src=3"},
 		"three with one source":      {three("1", "1", "1"), ""},
 		"the same source":            {inGroups(src("0", "0"), [2]int{0, 0}), ""},
 		"other groups":               {apart, ""},
@@ -126,7 +149,7 @@ func TestCollectivesWithOtherArguments(t *testing.T) {
 		switch {
 		case (i >= 0) != (tt.says != ""):
 			t.Errorf("%s: %+v", name, a.Why)
-		case i >= 0 && ((a.Why[i].Sure == verdict.Certain) != (name != "sources of calls of a loop") || i > 0 ||
+		case i >= 0 && (i > 0 || (a.Why[i].Sure == verdict.Certain) == strings.HasPrefix(tt.says, "the ranks wait for each") ||
 			!strings.HasPrefix(a.Why[i].Says, tt.says)):
 			t.Errorf("%s: %+v", name, a.Why)
 		}

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,19 +29,18 @@ func (v *view) arguments() []claim {
 	if len(ranks) < v.world {
 		return nil
 	}
+	var open []claim // said where no two differ for certain
 	for i, a := range v.seats {
 		for _, b := range v.seats[i+1:] {
-			c, ok := v.differ(a, b)
-			switch {
-			case !ok:
-			case v.together(a) && v.together(b):
+			switch c, ok := v.differ(a, b); {
+			case ok && v.together(a) && v.together(b):
 				return []claim{c}
-			default:
-				return []claim{v.orders(a.op.name)}
+			case ok && open == nil:
+				open = []claim{v.orders(a.op.name)}
 			}
 		}
 	}
-	return nil
+	return open
 }
 
 // together reports whether no rank can have left the call of a rank that waits in it: all members leave a collective
@@ -61,39 +61,43 @@ func (v *view) together(s *seat) bool {
 
 // orders says that ranks wait for each other in calls of one collective of which some ranks may be ahead of others.
 func (v *view) orders(name string) claim {
-	roots, at, seeds := map[string][]int{}, map[string][]int{}, map[string][]int{}
+	how, at, seeds := map[string][]int{}, map[string][]int{}, map[string][]int{}
 	c := claimed("collective.arguments", verdict.Likely, "")
 	for _, s := range v.seats {
 		if s.op.name == name {
 			c = c.of(append(c.Ranks, s.rank), s.node)
-			roots[s.op.root()] = append(roots[s.op.root()], s.rank)
-			at[line(s.op.stack)] = append(at[line(s.op.stack)], s.rank)
-			seed := "no PYTHONHASHSEED"
+			call := "with " + cmp.Or(s.op.root(), "a source that is not seen")
+			if g := v.groupOf(s); g > 0 {
+				call += fmt.Sprintf(" in the group that it has made as number %d", g)
+			}
+			where := "at " + line(s.op.stack)
+			how[call], at[where] = append(how[call], s.rank), append(at[where], s.rank)
+			seed := "with no PYTHONHASHSEED"
 			if value, set := s.proc.Env["PYTHONHASHSEED"]; set {
-				seed = "PYTHONHASHSEED=" + value
+				seed = "with PYTHONHASHSEED=" + value
 			}
 			seeds[seed] = append(seeds[seed], s.rank)
 		}
 	}
-	each := func(of map[string][]int, verb string) (out []string) {
+	each := func(of map[string][]int) (out []string) {
 		for _, what := range slices.Sorted(maps.Keys(of)) {
-			out = append(out, rankWords(of[what])+" "+verb+" "+what)
+			out = append(out, rankWords(of[what])+" "+what)
 		}
 		return out
 	}
 	c.Says = fmt.Sprintf("the ranks wait for each other in calls of %s, in another order or with other arguments: %s%s; "+
 		"a rank leaves one before all others join it, so that some may only be further on", name,
-		strings.Join(each(roots, "with"), ", "), v.quietWords())
+		strings.Join(each(how), ", "), v.quietWords())
 	c.Do = "compare the order of these calls on all ranks: look for a loop over a set or a dict, and at how the line " +
 		"computes src or dst"
 	if len(seeds) > 1 {
 		c.Do = "export PYTHONHASHSEED=0   # on all nodes, before launch: it decides the order of a set; or sort what the " +
 			"loop goes through"
-		for _, text := range each(seeds, "with") {
+		for _, text := range each(seeds) {
 			c = c.see("environ", text)
 		}
 	}
-	for _, text := range each(at, "at") {
+	for _, text := range each(at) {
 		c = c.see("py-spy", text)
 	}
 	c.Seen = c.Seen[:min(len(c.Seen), maxSeen)]
