@@ -144,7 +144,10 @@ func (v *view) broken(s *seat) (claim, bool) {
 		c := about("rank.storage", verdict.Likely, s, fmt.Sprintf("sleeps and tries again to write, and the file system of "+
 			"%s (%s) is full", b.Path, b.Type)).at(s)
 		c.Blocked = true
-		return c.see("statfs "+b.Path, "no room, or no inode").do(fmt.Sprintf("df -h %s; df -i %s   # on %s: if the loop "+
+		for _, b := range p.Broken {
+			c = c.see("statfs "+b.Path, "no room, or no inode")
+		}
+		return c.do(fmt.Sprintf("df -h %s; df -i %s   # on %s: if the loop "+
 			"writes there, make room, and it goes on", b.Path, b.Path, s.node.name)), true
 	}
 	meaning := map[string]string{"ESTALE": "its server does not know it any more",
