@@ -1,6 +1,7 @@
 package companion
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -9,15 +10,16 @@ import (
 	"launch/rendezvous"
 )
 
-// maxAsked is how many other nodes are called to see which of them a node that was lost has taken along.
+// maxAsked is how many other nodes are called to see which of them were lost with a node.
 const maxAsked = 32
 
 // parted says once that several nodes do not answer while others do, where a node was lost at whose address nothing
 // answers: what lies between the two groups is then a likelier reason than the end of so many machines.
 func (p *companion) parted(n rendezvous.Partner, at string) {
-	others := slices.DeleteFunc(slices.Clone(p.doctor.others(p.ctx)), func(o rendezvous.Partner) bool {
-		return o.ID == n.ID || !o.Addr.IsValid() || o.Peer == 0
-	})
+	if p.split.Load() {
+		return
+	}
+	others := elsewhere(p.doctor.others(p.ctx), n.Addr, p.world.Self.Addr)
 	others = others[:min(len(others), maxAsked)]
 	answers := make([]presence, len(others))
 	var all sync.WaitGroup
@@ -36,8 +38,19 @@ func (p *companion) parted(n rendezvous.Partner, at string) {
 	}
 }
 
-// groups returns the finding about a network in two parts: nodes that answer nothing, and at least one that answers as
-// it should.
+// elsewhere returns the nodes that can be called, one of each address: of several on one host all are lost with it, and
+// one on this node's own host says nothing about the network.
+func elsewhere(all []rendezvous.Partner, known ...netip.Addr) (out []rendezvous.Partner) {
+	for _, o := range all {
+		if o.Addr.IsValid() && o.Peer != 0 && !slices.Contains(known, o.Addr) {
+			out, known = append(out, o), append(known, o.Addr)
+		}
+	}
+	return out
+}
+
+// groups returns the finding about a network that may be in two parts: nodes that answer nothing, and at least one that
+// answers as it should.
 func groups(n rendezvous.Partner, others []rendezvous.Partner, answers []presence, at string) (finding.Finding, bool) {
 	gone := []rendezvous.Partner{n}
 	var near []rendezvous.Partner
@@ -56,8 +69,8 @@ func groups(n rendezvous.Partner, others []rendezvous.Partner, answers []presenc
 		slices.SortFunc(all, func(a, b rendezvous.Partner) int { return strings.Compare(a.Name, b.Name) })
 		return finding.Some(finding.Map(all, func(n rendezvous.Partner) string { return n.Name }))
 	}
-	return finding.Warnf("the network is in two parts (seen at %s): this node reaches %s, and nothing answers at %s: "+
-		"what is between these groups was lost, or all those hosts at the same time", at, names(near), names(gone)).
+	return finding.Warnf("nothing answers at %s, and this node reaches %s (seen at %s): the network between these two "+
+		"groups was lost, or all those hosts at the same time", names(gone), names(near), at).
 		Named("node.lost").Do("look at what connects the two groups: the link between their switches, a router, a firewall; "+
-		"on %s launch names the other side", names(gone)), true
+		"or their power, where %s have one in common", names(gone)), true
 }

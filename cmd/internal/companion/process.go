@@ -80,7 +80,7 @@ type companion struct {
 	ends        *ends // nil: a single node, or one that starts again
 	doctor      *doctor
 	blamed      atomic.Bool                            // a finding about another node is printed
-	split       atomic.Bool                            // that the network is in two parts is printed
+	split       atomic.Bool                            // that the network may be in two parts is printed
 	running     context.Context                        // of the present start, from its go on
 	machine     func(context.Context, netip.Addr) bool // whether the kernel there answers at once; nil: not known
 	endRun      context.CancelFunc
