@@ -310,8 +310,7 @@ func compareConstants(posts []Post) (out []judged) {
 				"not set ends with a segmentation fault")
 		}
 		if name == "PYTHONHASHSEED" {
-			f = f.Breaking("sets of strings have another order there: ranks that go through one call their collectives in " +
-				"another order, and the job hangs").
+			f = f.Breaking("sets of strings have another order there: a job whose ranks call collectives in that order hangs").
 				Do("export PYTHONHASHSEED=0   # the same on all nodes; or sort what the script goes through")
 		}
 		waits := waitsOf(name, loads)
