@@ -363,3 +363,20 @@ func TestARankThatAsksSomebodyHangs(t *testing.T) {
 		}
 	}
 }
+
+// Of several file systems that are full, which one a rank writes to is not seen: all are shown.
+func TestAllFileSystemsThatAreFull(t *testing.T) {
+	s := envScene()
+	p := trainingRank(12, "2", "sleep (train.py:5)", "<module> (train.py:7)")
+	p.State, p.Syscall, p.Moved.Switches = "S", &scene.Syscall{Name: "nanosleep", FD: -1}, 20
+	p.Broken = []scene.Broken{{Path: "/boot", Type: "ext4", Err: "ENOSPC"}, {Path: "/ckpt", Type: "tmpfs", Err: "ENOSPC"}}
+	c, ok := new(view).broken(&seat{rank: 2, proc: &p, node: &node{scene: &s}})
+	var seen []string
+	for _, w := range c.Seen {
+		seen = append(seen, w.Where)
+	}
+	if !ok || c.Sure != verdict.Likely || !slices.Contains(seen, "statfs /boot") ||
+		!slices.Contains(seen, "statfs /ckpt") {
+		t.Errorf("%v: %+v", ok, c.Seen)
+	}
+}
