@@ -10,7 +10,7 @@ import (
 // causes are the IDs of the doctor's table of causes.
 var causes = []string{
 	"rank.before-init", "rank.working", "rank.lock", "rank.child", "rank.events",
-	"rank.storage", "rank.failed", "rank.stopped",
+	"rank.storage", "rank.failed", "rank.thread", "rank.stopped",
 	"rank.traced", "rank.gone", "rank.absent", "rank.vfork", "rank.duplicate", "rank.left", "world.differs",
 	"node.missing", "node.ended", "node.duplicate", "nnodes.differ", "rdzv.ids-differ", "store.refused",
 	"store.dropped", "store.silent", "store.stopped", "store.foreign", "store.name", "store.key", "address.loopback",
