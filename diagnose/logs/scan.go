@@ -9,12 +9,6 @@ type scanner struct {
 	words [][]int32
 }
 
-type trieNode struct {
-	child map[uint8]int
-	fail  int
-	out   []int32
-}
-
 func newScanner(words []string) *scanner {
 	s := &scanner{width: 1}
 	for _, w := range words {
@@ -25,89 +19,80 @@ func newScanner(words []string) *scanner {
 			}
 		}
 	}
-	nodes := trie(words, &s.class)
-	order := breadthFirst(nodes)
-	s.number(nodes, order)
+	next, out := s.trie(words)
+	s.number(next, out, s.complete(next, out))
 	return s
 }
 
-func trie(words []string, class *[256]uint8) []trieNode {
-	nodes := []trieNode{{child: map[uint8]int{}}}
+// trie returns the next node of each node and class, 0 where the words have none, and the words that end in a node.
+func (s *scanner) trie(words []string) (next []uint32, out [][]int32) {
+	most := 1
+	for _, w := range words {
+		most += len(w)
+	}
+	next, out = make([]uint32, s.width, most*s.width), make([][]int32, 1, most)
 	for id, w := range words {
 		at := 0
 		for i := range len(w) {
-			c := class[w[i]]
-			to, ok := nodes[at].child[c]
-			if !ok {
-				to = len(nodes)
-				nodes = append(nodes, trieNode{child: map[uint8]int{}})
-				nodes[at].child[c] = to
-			}
-			at = to
-		}
-		nodes[at].out = append(nodes[at].out, int32(id))
-	}
-	return nodes
-}
-
-// breadthFirst sets where each node falls back to, and returns the nodes by depth.
-func breadthFirst(nodes []trieNode) []int {
-	order := []int{0}
-	for i := 0; i < len(order); i++ {
-		at := order[i]
-		for c, to := range nodes[at].child {
-			order = append(order, to)
-			if at == 0 {
+			to := &next[at*s.width+int(s.class[w[i]])]
+			if *to == 0 {
+				*to = uint32(len(out))
+				at = len(out)
+				next, out = next[:len(next)+s.width], append(out, nil)
 				continue
 			}
-			f := nodes[at].fail
-			for {
-				if n, ok := nodes[f].child[c]; ok {
-					nodes[to].fail = n
-					break
+			at = int(*to)
+		}
+		out[at] = append(out[at], int32(id))
+	}
+	return next, out
+}
+
+// complete lets each node go on where the longest end of its text does that begins a word, and returns the nodes by
+// depth.
+func (s *scanner) complete(next []uint32, out [][]int32) []uint32 {
+	fall := make([]uint32, len(out))
+	order := make([]uint32, 1, len(out))
+	for i := 0; i < len(order); i++ {
+		at := order[i]
+		row := next[int(at)*s.width : (int(at)+1)*s.width]
+		back := next[int(fall[at])*s.width : (int(fall[at])+1)*s.width]
+		for c, to := range row {
+			switch {
+			case to == 0:
+				row[c] = back[c]
+			default:
+				if order = append(order, to); at != 0 {
+					fall[to] = back[c]
 				}
-				if f == 0 {
-					break
-				}
-				f = nodes[f].fail
+				out[to] = append(out[to], out[fall[to]]...)
 			}
 		}
-		nodes[at].out = append(nodes[at].out, nodes[nodes[at].fail].out...)
 	}
 	return order
 }
 
 // number writes the table of states. States that end a word are the last ones.
-func (s *scanner) number(nodes []trieNode, order []int) {
-	offset := make([]uint32, len(nodes))
+func (s *scanner) number(next []uint32, out [][]int32, order []uint32) {
+	offset := make([]uint32, len(out))
 	n := uint32(0)
 	for _, ends := range []bool{false, true} {
 		if ends {
 			s.final = n * uint32(s.width)
 		}
 		for _, at := range order {
-			if len(nodes[at].out) > 0 == ends {
+			if len(out[at]) > 0 == ends {
 				offset[at] = n * uint32(s.width)
 				n++
 			}
 		}
 	}
-	s.next = make([]uint32, len(nodes)*s.width)
-	s.words = make([][]int32, len(nodes))
-	for _, at := range order { // parents and fallbacks first
-		row := s.next[offset[at] : offset[at]+uint32(s.width)]
-		if at != 0 {
-			back := offset[nodes[at].fail]
-			copy(row, s.next[back:back+uint32(s.width)])
-		} else {
-			for c := range row {
-				row[c] = offset[0]
-			}
+	s.next, s.words = make([]uint32, len(next)), make([][]int32, len(out))
+	for at := range out {
+		for c, to := range next[at*s.width : (at+1)*s.width] {
+			s.next[int(offset[at])+c] = offset[to]
 		}
-		for c, to := range nodes[at].child {
-			row[c] = offset[to]
-		}
-		s.words[offset[at]/uint32(s.width)] = nodes[at].out
+		s.words[offset[at]/uint32(s.width)] = out[at]
 	}
 }
 
