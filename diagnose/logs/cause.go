@@ -109,6 +109,7 @@ const (
 	markReport   = "report"
 	markPlaced   = "placed"
 	markConfig   = "config"
+	markFrame    = "frame"
 )
 
 // stepWords are signs of a job that computes or has ended well.

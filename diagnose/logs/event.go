@@ -102,7 +102,7 @@ func (e *event) alsoDevice(dev string) {
 
 // blame finds the rank and the node of an event: those that the line names, else those of who wrote it.
 func (f *follower) blame(e *event, p *prefix) {
-	e.rank, e.node = p.rank, p.node
+	e.rank, e.node, e.task = p.rank, p.node, p.task
 	if m := ofNCCL(p.body); m != nil {
 		if e.node == "" {
 			e.node = string(m[1])
@@ -115,7 +115,7 @@ func (f *follower) blame(e *event, p *prefix) {
 		e.node = n
 	}
 	if r := number(e.vals["rank"]); r >= 0 && r < maxRank {
-		e.rank = r
+		e.rank, e.task = r, false
 	}
 	if l := number(e.vals["local"]); l >= 0 && l < maxRank {
 		e.local = l
@@ -125,7 +125,7 @@ func (f *follower) blame(e *event, p *prefix) {
 		return
 	}
 	if e.rank < 0 {
-		e.rank = e.st.rank
+		e.rank, e.task = e.st.rank, e.st.task
 	}
 	e.st.box.names(e, f.lines)
 	if e.local < 0 {

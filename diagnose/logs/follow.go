@@ -37,6 +37,7 @@ type event struct {
 	mild    bool // all its lines are warnings of torch
 	vals    map[string]string
 	rank    int
+	task    bool // that is the number of a task
 	local   int
 	node    string
 	boxed   bool // its node is of a line before
@@ -55,6 +56,7 @@ type event struct {
 // stream is what one writer wrote.
 type stream struct {
 	rank, local int
+	task        bool // the rank is the number of a task
 	node        string
 	file        int
 	progress    int // signs of progress since the first event
@@ -107,6 +109,7 @@ type follower struct {
 	named      map[string]bool // names before lines, and whether they are sure to be of hosts
 	ssh        ssh
 	works      works
+	tasks      map[int]bool     // logs with numbers of tasks that are no ranks
 	moved      bool             // a sign of a job that computes was there
 	wanting    int              // streams whose progress is counted
 	went       int              // progress of all streams, while one is counted
@@ -129,6 +132,7 @@ type follower struct {
 	assigned    string          // the last pod that got a node
 	eventOf     string          // the pod of the last event of Kubernetes
 	eventAt     int64           // and its line, of all logs
+	beheading   beheading       // the last traceback without a head
 	year        int             // for times without one
 	dated       bool            // the log itself has it
 	line        int64
@@ -145,8 +149,8 @@ func newFollower() *follower {
 		lexicon: theLexicon(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]started{}, interfaces: map[string]string{}, named: map[string]bool{}, works: newWorks(),
-		placed: map[string]string{},
-		busy:   map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[ending]int64{}, probed: map[int]int64{}},
+		placed: map[string]string{}, tasks: map[int]bool{},
+		busy: map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[ending]int64{}, probed: map[int]int64{}},
 	}
 }
 
@@ -158,7 +162,7 @@ func (f *follower) readSource(s source, stdin io.Reader) {
 		f.files++
 		f.index, f.name, f.rank, f.year, f.line = f.index+1, s.name, rankOf(s.path), changed.Year(), 0
 		f.dated, f.described, f.labels, f.worked = false, "", map[string]bool{}, new(int64)
-		f.reports, f.assigned, f.eventAt = nil, "", -maxLine
+		f.reports, f.assigned, f.eventAt, f.beheading = nil, "", -maxLine, beheading{}
 		f.proof.restart(f.lines)
 		f.rest()
 		err = f.read(r)
@@ -232,6 +236,7 @@ func (f *follower) one(line []byte) {
 	if f.wrapped(line) {
 		return
 	}
+	f.contradicts(line)
 	f.hits = f.scan.find(line, f.hits[:0])
 	if bytes.Contains(line, []byte(jobStep)) || argued(line) {
 		f.hits = slices.DeleteFunc(f.hits, func(h int32) bool { return f.steps[h] && len(f.byWord[h]) == 0 })
@@ -301,6 +306,9 @@ func (f *follower) hit(line []byte) {
 		p.body = bytes.TrimPrefix(p.body, []byte(reportIndent))
 	}
 	inTrace := st.trace != nil && !bytes.HasPrefix(p.body, []byte(wordTrace))
+	if inTrace && len(p.body) > 0 && p.body[0] == ' ' && bareError(p.body[1:]) { // pasted with a blank before it
+		p.body = p.body[1:]
+	}
 	indented := inTrace && len(p.body) > 0 && (p.body[0] == ' ' || p.body[0] == '\t')
 	if indented {
 		f.frame(p.body)
@@ -342,10 +350,10 @@ func (f *follower) stream(p *prefix) *stream {
 		if len(f.streams) >= maxStreams {
 			return nil
 		}
-		st = &stream{rank: p.rank, local: p.local, node: p.node, file: f.index, alone: processLabel.Match(p.label),
+		st = &stream{rank: p.rank, task: p.task, local: p.local, node: p.node, file: f.index, alone: processLabel.Match(p.label),
 			object: p.object, worked: f.worked}
-		if p.label == nil { // the next lines may be of other hosts
-			st.node = ""
+		if p.label == nil { // the next lines may be of other hosts and ranks
+			st.node, st.rank = "", -1
 		}
 		if st.rank < 0 {
 			st.rank = f.rank

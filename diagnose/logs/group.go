@@ -77,3 +77,13 @@ func apartBy(group []*event) string {
 	}
 	return ""
 }
+
+// takeRank gives the first event of a group the only rank that its lines in the same log name.
+func takeRank(group []*event) {
+	top := group[0]
+	ranks, _ := whose(group)
+	elsewhere := slices.ContainsFunc(group, func(e *event) bool { return e.file != top.file })
+	if top.rank < 0 && len(ranks) == 1 && !top.cause.job && !elsewhere {
+		top.rank = ranks[0]
+	}
+}

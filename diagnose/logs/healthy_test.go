@@ -43,7 +43,7 @@ var noise = []string{
 	"exit code 0",
 	"Process 12 exited with code 0",
 	"Downloading shards:  33%|███▎      | 1/3 [00:01<00:02]\rDownloading shards: 100%|██████████| 3/3 [00:03<00:00]",
-	"[rank0]:[W1122 13:40:00.1 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed " +
+	"[W1122 13:40:00.1 ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed " +
 		"before we destruct ProcessGroupNCCL. destroy_process_group() was not called",
 	"traceback : <N/A>",
 	"Sanity check: no CUDA out of memory expected at batch 8; retry enabled",

@@ -23,6 +23,7 @@ func (f *follower) judge() Reading {
 	r := Reading{Files: f.files, Lines: f.lines, Bytes: f.bytes, Gaps: f.gaps, Moved: f.moved}
 	f.settle()
 	f.unlabel()
+	f.untask()
 	f.ofTasks()
 	f.placePods()
 	sorted, former, passed := f.lastRuns(f.sorted())
@@ -136,6 +137,7 @@ func (f *follower) decide(r *Reading, roots []*event, used map[*event]bool) {
 		used[e] = true
 	}
 	v := f.verdict(group)
+	takeRank(group)
 	if other, ok := f.versions(group); ok && top.cause.id == "log.collective-mismatch" {
 		v = other
 	}

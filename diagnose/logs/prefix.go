@@ -15,6 +15,7 @@ type prefix struct {
 	local  int
 	node   string
 	body   []byte
+	task   bool          // its rank is the number of a task before the line
 	object bool          // it is an event of an object of Kubernetes
 	pod    string        // that object, where it is a pod
 	age    time.Duration // of that event, as kubectl shows it
@@ -36,7 +37,7 @@ var (
 	ranked        = regexp.MustCompile(`\brank=(\d+)|^Worker_TP(\d+)\b`) // the latter of vLLM
 	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
 	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib|collect2|cc1)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
-	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
+	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9.][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
 		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]|` +
@@ -59,6 +60,7 @@ func strip(line []byte) prefix {
 		}
 	}
 	head := p.body[:min(len(p.body), 200)]
+	p.logger(head)
 	bracket := len(head) > 0 && head[0] == '['
 	if p.node == "" && (bracket || bytes.Contains(head, []byte(":rank")) || bytes.Contains(head, []byte(":mpi_rank_"))) {
 		if m := writer.FindSubmatch(head); m != nil && !program.Match(m[2]) {
@@ -94,13 +96,20 @@ func (p *prefix) one(round int) bool {
 			}
 			return p.take(len(m[0]), m[1])
 		}
+	case c == ' ' && nudgedForm().Match(p.body):
+		return p.take(bytes.IndexByte(p.body, '['), nil)
 	case round == 0 && (c == '|' || c == ' '):
 		if n := p.column(); n > 0 {
 			return p.take(n, nil)
 		}
 		return p.counted()
+	case c == 'T' && round > 0 && p.tensor():
+		return true
 	case digit(c) || c == ' ' && p.label == nil:
 		if n := stampLen(p.body); n > 0 {
+			return p.take(n, nil)
+		}
+		if n := len(clockForm().Find(p.body)); n > 0 && n < len(p.body) {
 			return p.take(n, nil)
 		}
 		return p.label == nil && p.counted() || round == 0 && (p.host(pdshPrefix) || p.host(composePrefix))
@@ -173,7 +182,7 @@ func (p *prefix) counted() bool {
 	case end == at || end-at > 6 || end+1 >= len(p.body):
 		return false
 	case p.body[end] == ':' && p.body[end+1] == ' ':
-		p.rank = number(string(p.body[at:end]))
+		p.rank, p.task = number(string(p.body[at:end])), true
 		return p.take(end+2, p.body[at:end])
 	case p.body[end] == '.':
 		if last := digits(p.body, end+1); last > end+1 && last < len(p.body) && p.body[last] == ' ' {
@@ -209,17 +218,17 @@ func (p *prefix) bracket() bool {
 	name := in[:first]
 	switch tag := bytes.IndexByte(rest[:min(len(rest), 12)], '>'); {
 	case len(rest) > 0 && rest[0] == ':' && (string(name) == "rank" || string(name) == "rank "):
-		p.rank = n
+		p.rank, p.task = n, false
 		return p.take(end+2+spaces(rest[1:], 1), in)
 	case string(name) == "rank" && len(rest) > 1 && rest[0] == ' ' && rest[1] != ' ':
-		p.rank = n
+		p.rank, p.task = n, false
 		return p.take(end+2, in)
 	case first > 0 && len(rest) > 0 && rest[0] == ':' && letters(name):
 		p.local = n
 		return p.take(end+2+spaces(rest[1:], 1), in)
 	case (first == 0 || name[first-1] == ',') && bytes.HasPrefix(rest, []byte("<std")) && tag > 0 &&
 		len(rest) > tag+1 && rest[tag+1] == ':':
-		p.rank = n
+		p.rank, p.task = n, false
 		return p.take(end+1+tag+2+spaces(rest[tag+2:], 1), in)
 	}
 	return false
@@ -302,71 +311,6 @@ func (p *prefix) take(n int, name []byte) bool {
 	}
 	p.body = p.body[n:]
 	return true
-}
-
-var stampForm = regexp.MustCompile(`(?:^|[^\d])(?:` +
-	`(\d{4})[-/](\d\d)[-/](\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\d*(Z|[+-]\d\d:?\d\d)?|` +
-	`[IWEFD](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?)`)
-
-// clock says whether a line has something like 10:00:00.
-func clock(line []byte) bool {
-	for i := 2; i+5 < len(line); i++ {
-		if line[i] == ':' && line[i+3] == ':' && digit(line[i-1]) && digit(line[i+1]) && digit(line[i+5]) {
-			return true
-		}
-	}
-	return false
-}
-
-// stamp returns the time at the beginning of a line; year is for forms without one.
-func stamp(line []byte, year int) (time.Time, bool) {
-	const head = 140
-	line = line[:min(len(line), head)]
-	if !clock(line) {
-		return time.Time{}, false
-	}
-	m := stampForm.FindSubmatch(line)
-	if m == nil {
-		return time.Time{}, false
-	}
-	n := func(i int) int { return number(string(m[i])) }
-	nanos := func(i int) int {
-		return number((string(m[i]) + "000000000")[:9])
-	}
-	if m[1] == nil {
-		return time.Date(year, time.Month(n(9)), n(10), n(11), n(12), n(13), nanos(14), time.UTC), true
-	}
-	zone := time.UTC
-	if z := string(m[8]); len(z) > 3 {
-		hours, minutes := number(z[1:3]), number(z[len(z)-2:])
-		offset := hours*3600 + minutes*60
-		if z[0] == '-' {
-			offset = -offset
-		}
-		zone = time.FixedZone("", offset)
-	}
-	return time.Date(n(1), time.Month(n(2)), n(3), n(4), n(5), n(6), nanos(7), zone).UTC(), true
-}
-
-var (
-	yearForm = regexp.MustCompile(`(?:^|[^\w.-])((?:19|20)\d\d)[-/:][01]\d[-/:][0-3]\d[T _-][0-2]\d:\d\d:\d\d|` +
-		`[A-Z][a-z]{2} [ \d]\d [0-2]\d:\d\d:\d\d (?:[A-Z]{3,4} )?((?:19|20)\d\d)\b`)
-	// unixForm is a time in seconds: of glog's report of a crash, and at the beginning of UCX's and PSM's lines.
-	unixForm = regexp.MustCompile(`(?m)^\*\*\* Aborted at (1\d{9}) \(unix time\)|^\[(1\d{9})\.\d{3,9}\] `)
-)
-
-// date takes the year for times without one from another time near the beginning of the log.
-func (f *follower) date(text []byte) {
-	const head = 1 << 16
-	if f.dated || f.line > 0 {
-		return
-	}
-	text = text[:min(len(text), head)]
-	if m := yearForm.FindSubmatch(text); m != nil {
-		f.year, f.dated = number(string(m[1])+string(m[2])), true
-	} else if m := unixForm.FindSubmatch(text); m != nil {
-		f.year, f.dated = time.Unix(int64(number(string(m[1])+string(m[2]))), 0).UTC().Year(), true
-	}
 }
 
 // numbers returns a list of them: "0, 2-4".

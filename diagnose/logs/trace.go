@@ -19,6 +19,7 @@ type trace struct {
 	chained   bool     // a line before announces it as one of an error during another one
 	handled   bool     // the line before says that the program goes on
 	source    string   // the line of the program in the innermost frame
+	rank      int      // that its head names; -1: none
 	of        *summary // torchrun's report that it is part of, or nil
 }
 
@@ -78,6 +79,9 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if t.of != nil {
 		p.rank, p.local, p.node = t.of.rank, t.of.local, t.of.node
 	}
+	if p.rank < 0 && p.label == nil {
+		p.rank = t.rank
+	}
 	if string(p.body) == "SystemExit: 0" { // the end of a process that is well
 		return
 	}
@@ -112,7 +116,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		switch f.special[h] {
 		case wordTrace:
 			const near = 3
-			st.trace = &trace{chained: st.chain > 0 && f.lines-st.chain <= near, handled: f.announced(p)}
+			st.trace = &trace{chained: st.chain > 0 && f.lines-st.chain <= near, handled: f.announced(p),
+				rank: p.rank}
 			f.ofNext(p)
 			if summaryTrace.Match(p.body) {
 				if st.trace.of = st.reported; st.trace.of == nil {
@@ -130,6 +135,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			}
 		case markReport:
 			f.report(st, p.body)
+		case markFrame:
+			f.beheaded(st, p.body)
 		case wordName:
 			f.describes(p.body)
 		case markChain:
@@ -243,6 +250,11 @@ func (f *follower) feedRoot(st *stream, p *prefix) {
 		f.closes(st)
 		return
 	}
+	if m := squeezedForm().FindSubmatch(p.body); m != nil {
+		s.rank, s.local = number(string(m[1])), number(string(m[2]))
+		f.rootEnds(st, p, string(m[3]))
+		return
+	}
 	m := summaryForm.FindSubmatch(p.body)
 	if m == nil {
 		return
@@ -255,10 +267,19 @@ func (f *follower) feedRoot(st *stream, p *prefix) {
 	case "rank":
 		s.rank, s.local = number(v), number(string(m[3]))
 	case "exitcode":
-		st.root, st.reported = nil, s
-		f.closes(st)
-		f.ended(st, p, s, v)
+		f.rootEnds(st, p, v)
 	}
+}
+
+// squeezedForm is a line of a report that has lost its line breaks.
+var squeezedForm = re(`^\s*rank ?:? ?(\d+) \(local[_ ]rank: (\d+)\) *exitcode ?: (-?\d+)`)
+
+// rootEnds ends a report.
+func (f *follower) rootEnds(st *stream, p *prefix, code string) {
+	s := st.root
+	st.root, st.reported = nil, s
+	f.closes(st)
+	f.ended(st, p, s, code)
 }
 
 func (f *follower) ended(st *stream, p *prefix, s *summary, code string) {

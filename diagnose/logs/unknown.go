@@ -79,27 +79,3 @@ var unknownCauses = []cause{
 	looks(re(`^(?:cp|mv|ln|mkdir|tar): cannot |[Tt]imeout (?:waiting|while|exceeded|expired|reached)`),
 		"annot stat ", "annot create ", "imeout "),
 }
-
-// cutOff is a traceback that a log ends in.
-var cutOff = cause{
-	id: unknownID, grade: unknown, soft: true,
-	says: "the logs end in the middle of a traceback of {who}[, at {frame}]: its error is missing",
-	need: []string{"the output of all ranks, from the start of the job"},
-}
-
-// unfinished notes the tracebacks in which the log that was read ends.
-func (f *follower) unfinished() {
-	const after = 3
-	for st := range f.busy {
-		t := st.trace
-		if t == nil || t.inner == "" && t.lines > 1 || t.of != nil || t.lines-t.framed > after {
-			continue
-		}
-		f.current, f.chunk = nil, nil
-		frame := t.inner
-		if t.at != "" {
-			frame = t.at
-		}
-		f.add(&cutOff, st, &prefix{rank: -1, local: -1, body: []byte(wordTrace)}, map[string]string{"frame": frame})
-	}
-}
