@@ -72,6 +72,7 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
+		trainerCauses, gatheredCauses, peerCauses, leftoverCauses,
 		deviceCauses, downloadCauses, recorderCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
 		jobCauses, socketCauses, topologyCauses, driverCauses, nameCauses,
 		commandCauses, noRouteCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,
@@ -81,7 +82,7 @@ func table() []cause {
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
 		socketFacts, messageFacts, rayFacts, deviceFacts, coordinationFacts, countFacts, adapterFacts,
-		topologyFacts, nameFacts,
+		topologyFacts, nameFacts, trainerFacts,
 	} {
 		out = append(out, part...)
 	}
@@ -110,6 +111,7 @@ const (
 	markPlaced   = "placed"
 	markConfig   = "config"
 	markFrame    = "frame"
+	markBus      = "bus"
 )
 
 // stepWords are signs of a job that computes or has ended well.

@@ -152,15 +152,6 @@ var cudaCauses = []cause{
 		do:    "end that process, wait 10 s, and start again: npu-smi info, hl-smi or ps show it",
 		need:  []string{"the processes that use the accelerators of that node"},
 	}, {
-		id: "log.gpu-busy", grade: decisive, words: []string{"Free memory on device"},
-		form: re(`Free memory on device (?P<dev>[\w:]*) ?\((?P<free>[\d.]+)/(?P<all>[\d.]+) GiB\).* less than desired ` +
-			`GPU memory utilization \((?P<part>[\d.]+), (?P<want>[\d.]+) GiB\)`),
-		says: "{who} finds only {free} of {all} GiB of its GPU free at its start, less than the {want} GiB that it is to " +
-			"use: another process holds the rest",
-		do: "end that process (nvidia-smi shows it; it may be of an earlier run), use another GPU, or lower " +
-			"--gpu-memory-utilization below {part}",
-		from: "vllm worker utils",
-	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"memory capacity is unbalanced"},
 		says: "the GPUs of the ranks do not have the same free memory: another process holds memory of one of them",
 		do:   "nvidia-smi on each node shows it: end that process, or use other GPUs",

@@ -33,6 +33,7 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 			old.learn(&e, f.lines)
 			old.alsoOn(e.vals["node"])
 			old.alsoDevice(e.vals["devs"])
+			old.alsoPair(&e)
 			f.called(old, &e, p.body)
 			return old
 		}
@@ -97,6 +98,15 @@ func (e *event) alsoDevice(dev string) {
 	all := e.vals["devs"]
 	if dev != "" && len(all) < most && !slices.Contains(strings.Split(all, ", "), dev) {
 		e.set("devs", strings.TrimPrefix(all+", "+dev, ", "))
+	}
+}
+
+// alsoPair notes two further ranks that a line of the same kind names.
+func (e *event) alsoPair(later *event) {
+	const most = 200
+	if a, b := later.vals["a"], later.vals["b"]; e.cause.job && number(a) >= 0 && number(b) >= 0 &&
+		later.vals["dev"] == e.vals["dev"] && len(e.vals["pairs"]) < most {
+		e.set("pairs", e.vals["pairs"]+a+" "+b+" ")
 	}
 }
 

@@ -109,6 +109,7 @@ type follower struct {
 	named      map[string]bool // names before lines, and whether they are sure to be of hosts
 	ssh        ssh
 	works      works
+	users      map[string]user  // of GPUs, by log, host and bus, as NCCL reports them
 	tasks      map[int]bool     // logs with numbers of tasks that are no ranks
 	moved      bool             // a sign of a job that computes was there
 	wanting    int              // streams whose progress is counted
@@ -149,7 +150,7 @@ func newFollower() *follower {
 		lexicon: theLexicon(), streams: map[streamKey]*stream{}, events: map[eventKey]*event{},
 		count: map[*cause]int{}, facts: map[string]map[string]bool{}, latest: map[string]string{},
 		ranks: map[string]started{}, interfaces: map[string]string{}, named: map[string]bool{}, works: newWorks(),
-		placed: map[string]string{}, tasks: map[int]bool{},
+		placed: map[string]string{}, tasks: map[int]bool{}, users: map[string]user{},
 		busy: map[*stream]bool{}, ssh: newSSH(), proof: proof{given: map[ending]int64{}, probed: map[int]int64{}},
 	}
 }
@@ -237,6 +238,7 @@ func (f *follower) one(line []byte) {
 		return
 	}
 	f.contradicts(line)
+	f.hints.warning(line)
 	f.hits = f.scan.find(line, f.hits[:0])
 	if bytes.Contains(line, []byte(jobStep)) || argued(line) {
 		f.hits = slices.DeleteFunc(f.hits, func(h int32) bool { return f.steps[h] && len(f.byWord[h]) == 0 })
@@ -350,8 +352,8 @@ func (f *follower) stream(p *prefix) *stream {
 		if len(f.streams) >= maxStreams {
 			return nil
 		}
-		st = &stream{rank: p.rank, task: p.task, local: p.local, node: p.node, file: f.index, alone: processLabel.Match(p.label),
-			object: p.object, worked: f.worked}
+		st = &stream{rank: p.rank, task: p.task, local: p.local, node: p.node, file: f.index,
+			alone: processLabel.Match(p.label), object: p.object, worked: f.worked}
 		if p.label == nil { // the next lines may be of other hosts and ranks
 			st.node, st.rank = "", -1
 		}

@@ -12,7 +12,7 @@ import (
 func pairs(group []*event) (out []int) {
 	for _, e := range group {
 		if a, b := number(e.vals["a"]), number(e.vals["b"]); a >= 0 && b >= 0 {
-			out = append(out, a, b)
+			out = append(append(out, a, b), numbers(e.vals["pairs"])...)
 		}
 	}
 	slices.Sort(out)

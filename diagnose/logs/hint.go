@@ -13,12 +13,44 @@ const maxHints = 200
 type hint struct {
 	line       []byte
 	at, number int64 // in all logs, and in its own
+	warns      bool  // it is in a warning of MPI
 }
 
 // hints are those of the log that is read.
 type hints struct {
 	lines   []hint
 	stepped bool // the log has shown a step of the job
+	box     boxState
+}
+
+// boxState is where a line is with regard to Open MPI's messages, which have a line of dashes before and after them.
+type boxState int
+
+const (
+	outside   boxState = iota
+	boxBegins          // after the first line of dashes
+	boxWarns           // in a warning
+	boxEnded           // after a warning
+)
+
+// warning notes where a warning of Open MPI begins and ends. What looks like an error in it is none where the program
+// writes something after it.
+func (h *hints) warning(line []byte) {
+	const longest, dashes = 120, "----------------------------------------"
+	line = bytes.TrimSpace(line)
+	switch {
+	case bytes.HasSuffix(line, []byte(dashes)) && len(line) < longest:
+		if h.box++; h.box != boxBegins && h.box != boxEnded {
+			h.box = boxBegins
+		}
+	case h.box == boxBegins:
+		if h.box = outside; bytes.Contains(line, []byte("WARNING: ")) {
+			h.box = boxWarns
+		}
+	case h.box == boxEnded && len(line) > 0 && line[0] != '[':
+		h.box = outside
+		h.lines = slices.DeleteFunc(h.lines, func(one hint) bool { return one.warns })
+	}
 }
 
 // stepsSeen is the name of that value.
@@ -93,7 +125,7 @@ var hintForms = []form{
 
 // calm are parts of lines after which a program goes on: it has another way, or only says what it finds.
 var calm = re(`(?i)^\s*#|^[IW]\d{4} \d\d:|\[[IW]\d* |: [IW] |<(?:info|warn|debug|trace)>|` +
-	`\b(?:info|notice|warn|warning|debug|trace|diag)\b|\b(?:retry|retries|retrying|trying|instead|using|if)\b|` +
+	`\b(?:info|notice|warn|\w*warning|debug|trace|diag)\b|\b(?:retry|retries|retrying|trying|instead|using|if)\b|` +
 	`fall(?:s|ing)? ?back|\b(?:skip|default|continu|proceed|optional|disabl|ignor)|\bnot an error\b|` +
 	`^\s*(?:assert|raise|except|import|from|return)\b|\bmca_btl_|reachable pairing|relevant network interfaces|` +
 	`bind memory|MPI startup\(\)|dynamic library|initialize backend|factory|metric server|fabricmanager|` +
@@ -115,7 +147,7 @@ func (f *follower) hint(line []byte) {
 	case isStep, goesOn && !isHint:
 		*all = (*all)[:0]
 	case isHint && len(f.busy) == 0 && len(*all) < maxHints:
-		*all = append(*all, hint{bytes.Clone(line[:min(len(line), maxQuote)]), f.lines, f.line})
+		*all = append(*all, hint{bytes.Clone(line[:min(len(line), maxQuote)]), f.lines, f.line, f.hints.box == boxWarns})
 	}
 }
 
@@ -149,4 +181,5 @@ func (f *follower) ofHints() {
 		}
 	}
 	f.lines, f.line, f.hints.lines, f.hints.stepped = lines, line, f.hints.lines[:0], false
+	f.hints.box = outside
 }

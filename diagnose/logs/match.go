@@ -61,6 +61,7 @@ func (l *lexicon) register(rows []cause) (words []string) {
 	special(markReport, reportWords...)
 	special(markPlaced, "uccessfully assigned ")
 	special(markConfig, configWords...)
+	special(markBus, " busId ")
 	special(markFrame, "File \"")
 	special(markProgress, progressWords...)
 	for _, w := range stepWords {

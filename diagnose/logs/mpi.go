@@ -82,7 +82,7 @@ var mpiCauses = []cause{
 		says: "{who} cannot connect to another host, or is lost",
 		need: []string{"the output and the kernel's log of that host"},
 	}, {
-		id: "log.mpi-program-missing", grade: decisive,
+		id: "log.mpi-program-missing", grade: decisive, wraps: true,
 		words: []string{"unable to find the specified executable", "could not find an executable",
 			"unable to launch the specified application", "execvp error on file", "orted: command not found",
 			"prted: command not found", "orted: No such file", "prted: No such file", "orted: Command not found",
@@ -92,10 +92,11 @@ var mpiCauses = []cause{
 		says: "a program that MPI starts is missing on {where}[: {tool}]",
 		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
 	}, {
-		id: "log.mpi-program-missing", grade: decisive, with: "mpi.program", words: []string{"Node:", "Local host:"},
-		form: re(`^\s*(?:Node|Local host): +(?P<node>[\w.-]+)`),
-		says: "a program that MPI starts is missing on {where}",
-		do:   "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
+		id: "log.mpi-program-missing", grade: decisive, wraps: true, with: "mpi.program",
+		words: []string{"Node:", "Local host:"},
+		form:  re(`^\s*(?:Node|Local host): +(?P<node>[\w.-]+)`),
+		says:  "a program that MPI starts is missing on {where}",
+		do:    "install the same MPI and program at the same path on all nodes (mpirun --prefix DIR)",
 	}, {
 		id: "log.mpi-program-missing", grade: family, with: "ssh.not-found",
 		words: []string{"unable to reliably start one or more daemons"},

@@ -117,8 +117,9 @@ var ncclCauses = []cause{
 			"/dev/shm",
 		do: "let the containers of a host share /dev/shm (docker --ipc=host), look at its size (df -h /dev/shm) and remove " +
 			"segments of ended runs (/dev/shm/nccl-*), or set NCCL_SHM_DISABLE=1; where two hosts " +
-			"have the same name and boot id, give each its own NCCL_HOSTID",
-		need: []string{"are the ranks of one host in one container",
+			"have the same name and boot id, give each its own NCCL_HOSTID; where all ranks share /dev/shm, try another " +
+			"release of NCCL",
+		need: []string{"are the ranks of one host in one container", "the line NCCL version",
 			"hostname and /proc/sys/kernel/random/boot_id of each node"},
 		from: "NVIDIA/nccl shmutils.cc, utils.cc getHostHash",
 	}, {
@@ -202,7 +203,8 @@ var ncclCauses = []cause{
 		id: "log.library-missing", grade: decisive, words: []string{"cannot open shared object file"},
 		form: re(`(?:ImportError|OSError|error while loading shared libraries|` +
 			`load library \S+ Error): (?P<lib>[\w./+-]+): cannot open`),
-		not:  []string{"libcuda.so"}, // of the driver, which no package of a program has
+		// the driver's, which no package of a program has, and those that torch builds
+		not:  []string{"libcuda.so", "torch_extensions/"},
 		says: "{who} lacks the library {lib}",
 		do:   "install it on that node or in the image, or add its directory to LD_LIBRARY_PATH",
 	},

@@ -41,7 +41,7 @@ var startCauses = []cause{
 		need: []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them"},
 		from: "Lightning device_parser.py",
 	}, {
-		id: "log.device-index", grade: family, soft: true, words: []string{"exceeds available GPUs ",
+		id: "log.device-index", grade: family, soft: true, but: "ray.node-asked", words: []string{"exceeds available GPUs ",
 			"is larger than the number of available GPUs "},
 		form: re(`(?:[Tt]ensor parallel|[Ww]orld) size \((?P<want>\d+)\) (?:exceeds|is larger than the number of) ` +
 			`available GPUs \((?P<has>\d+)\)`),

@@ -95,7 +95,9 @@ var torchCauses = []cause{
 			`(?:refused|timed out|unreachable|[Ff]ailed).*remote=\[(?P<addr>127\.\d+\.\d+\.\d+|::1)\]|` +
 				`connect \[(?P<addr>127\.\d+\.\d+\.\d+)\]:\d+: Connection refused`,
 		),
-		says: "Gloo's ranks advertise {addr}, a loopback address, so other nodes cannot connect to them",
+		later: []string{", size="}, more: re(`\(?rank=(?P<rank>\d+), size=(?P<of>\d+)`),
+		says: "Gloo's ranks advertise {addr}, a loopback address, so other nodes cannot connect to them[; rank {rank} of " +
+			"{of} reports it]",
 		do: "set GLOO_SOCKET_IFNAME to the interface that the nodes share, or fix the host's own name in /etc/hosts " +
 			"(it must not be 127.x)",
 		from: "pytorch/gloo, transport/tcp",
@@ -151,8 +153,9 @@ var torchCauses = []cause{
 	}, {
 		id: "log.collective-mismatch", grade: family,
 		words: []string{"Message truncated : received", "message truncated : receiving", "collective mismatch error"},
-		says: "{who} received a message of another size: the ranks call different collectives, or have another NCCL or " +
-			"other NCCL_* variables",
+		form:  opt(`\bpeer (?P<peer>[\w.:-]+?)<\d+>`),
+		says: "{who} received a message of another size[ from {peer}]: the ranks call different collectives, or have another " +
+			"NCCL or other NCCL_* variables",
 		do: "compare the calls and the tensor sizes of the ranks, and the line NCCL version and the NCCL_* variables of " +
 			"all nodes",
 		need: []string{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL of all ranks", "the NCCL version of each node"},
@@ -227,6 +230,7 @@ var torchCauses = []cause{
 		},
 		form: opt(`get host (?:address|entry) for (?P<host>[\w.-]+)|` +
 			`network addresses of \((?P<host>[^,()]*), |resolve hostname (?P<host>[^\s:]+)|` +
+			`resolve '(?P<host>\w[\w.-]*)'|` +
 			`for (?:host )?"?(?P<host>[\w-]+(?:\.[\w-]+)+)"?`),
 		not:  []string{"gai error: -5", "gai error: -9", "[::]", "hostname of the client socket"},
 		says: "{who} cannot resolve a name[ ({host})]: the name has no entry, or the name server did not have it yet",

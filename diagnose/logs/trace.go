@@ -2,6 +2,7 @@ package logs
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -79,7 +80,7 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if t.of != nil {
 		p.rank, p.local, p.node = t.of.rank, t.of.local, t.of.node
 	}
-	if p.rank < 0 && p.label == nil {
+	if p.rank < 0 && p.label == nil && (found == nil || !slices.Contains(ends, found.id)) {
 		p.rank = t.rank
 	}
 	if string(p.body) == "SystemExit: 0" { // the end of a process that is well
@@ -135,6 +136,8 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 			}
 		case markReport:
 			f.report(st, p.body)
+		case markBus:
+			f.noteGPU(st, p)
 		case markFrame:
 			f.beheaded(st, p.body)
 		case wordName:
@@ -156,17 +159,21 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		case wordWatchdog, wordEnqueued, wordLastWork:
 			f.works.add(p.body, p.rank, f.place())
 		case markProgress:
-			if failure || st.root != nil {
-				continue
+			if !failure && st.root == nil {
+				f.progresses(st)
 			}
-			if f.went++; !st.object {
-				*st.worked = f.lines
-			}
-			if st.progress < st.wanted {
-				if st.progress++; st.progress == st.wanted {
-					f.wanting--
-				}
-			}
+		}
+	}
+}
+
+// progresses counts a sign of progress.
+func (f *follower) progresses(st *stream) {
+	if f.went++; !st.object {
+		*st.worked = f.lines
+	}
+	if st.progress < st.wanted {
+		if st.progress++; st.progress == st.wanted {
+			f.wanting--
 		}
 	}
 }

@@ -173,7 +173,7 @@ var ends = []string{"log.killed", "log.crashed", "log.exited", "log.stopped", "l
 // kind returns what an event says of any process.
 func (e *event) kind() string {
 	switch e.cause.id {
-	case "rank.failed":
+	case "rank.failed", unexplained.id:
 		return "failed with an error of their own"
 	case "log.exited":
 		return "ended with an exit code"
