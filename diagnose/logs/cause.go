@@ -72,7 +72,7 @@ type cause struct {
 func table() []cause {
 	var out []cause
 	for _, part := range [][]cause{
-		trainerCauses, gatheredCauses, peerCauses, leftoverCauses,
+		trainerCauses, frameworkCauses, gatheredCauses, peerCauses, leftoverCauses,
 		deviceCauses, downloadCauses, recorderCauses, coordinationCauses, countCauses, addressCauses, serviceCauses,
 		jobCauses, socketCauses, topologyCauses, driverCauses, nameCauses,
 		commandCauses, noRouteCauses, torchCauses, rayCauses, neuronCauses, trainingCauses, fabricCauses, messageCauses,

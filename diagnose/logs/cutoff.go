@@ -62,7 +62,8 @@ func (f *follower) unfinished() {
 		}
 		f.cuts(st, map[string]string{"frame": frame})
 	}
-	if b := f.beheading; b.st != nil && f.line-b.line <= afterFrame {
+	other := f.last != nil && f.last.file == f.index
+	if b := f.beheading; b.st != nil && f.line-b.line <= afterFrame && !other {
 		f.cuts(b.st, map[string]string{"frame": b.at, "inner": b.inner})
 	}
 }

@@ -36,8 +36,9 @@ var (
 	glogPrefix    = regexp.MustCompile(`^[IWEFDC] ?\d\d-?\d\d \d\d:\d\d:\d\d[.\d]* +(?:\d+ )?[\w./-]+\.\w+:\d+\] `)
 	ranked        = regexp.MustCompile(`\brank=(\d+)|^Worker_TP(\d+)\b`) // the latter of vLLM
 	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
-	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib|collect2|cc1)[\w.-]*$|\.(?:so|py|sh|c|cc|cpp)\b`)
-	ncclPrefix    = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9.][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
+	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib|collect2|cc1)[\w.-]*$|` +
+		`\.(?:so|py|sh|c|cc|cpp|h|hpp|cu)\b`)
+	ncclPrefix = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9.][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
 		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]|` +

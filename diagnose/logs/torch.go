@@ -154,7 +154,8 @@ var torchCauses = []cause{
 		id: "log.collective-mismatch", grade: family,
 		words: []string{"Message truncated : received", "message truncated : receiving", "collective mismatch error"},
 		form:  opt(`\bpeer (?P<peer>[\w.:-]+?)<\d+>`),
-		says: "{who} received a message of another size[ from {peer}]: the ranks call different collectives, or have another " +
+		says: "{who} received a message of another size[ from {peer}]: the ranks call different collectives, or have " +
+			"another " +
 			"NCCL or other NCCL_* variables",
 		do: "compare the calls and the tensor sizes of the ranks, and the line NCCL version and the NCCL_* variables of " +
 			"all nodes",

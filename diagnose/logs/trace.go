@@ -20,8 +20,9 @@ type trace struct {
 	chained   bool     // a line before announces it as one of an error during another one
 	handled   bool     // the line before says that the program goes on
 	source    string   // the line of the program in the innermost frame
-	rank      int      // that its head names; -1: none
+	rank      int      // of the line with its head; -1: none
 	of        *summary // torchrun's report that it is part of, or nil
+	ranked    int      // that its head names in its text; -1: none
 }
 
 // reportIndent is what torchrun writes before each line of a traceback in its report.
@@ -80,7 +81,9 @@ func (f *follower) traceEnds(st *stream, p *prefix, found *cause, vals map[strin
 	if t.of != nil {
 		p.rank, p.local, p.node = t.of.rank, t.of.local, t.of.node
 	}
-	if p.rank < 0 && p.label == nil && (found == nil || !slices.Contains(ends, found.id)) {
+	if t.ranked >= 0 {
+		p.rank, p.node, p.local = t.ranked, "", -1
+	} else if p.rank < 0 && p.label == nil && (found == nil || !slices.Contains(ends, found.id)) {
 		p.rank = t.rank
 	}
 	if string(p.body) == "SystemExit: 0" { // the end of a process that is well
@@ -118,7 +121,10 @@ func (f *follower) specials(st *stream, p *prefix, found *cause) {
 		case wordTrace:
 			const near = 3
 			st.trace = &trace{chained: st.chain > 0 && f.lines-st.chain <= near, handled: f.announced(p),
-				rank: p.rank}
+				rank: p.rank, ranked: -1}
+			if m := rankedForm().FindSubmatch(p.body); m != nil {
+				st.trace.ranked = number(string(m[1]))
+			}
 			f.ofNext(p)
 			if summaryTrace.Match(p.body) {
 				if st.trace.of = st.reported; st.trace.of == nil {
@@ -195,6 +201,9 @@ type summary struct {
 	rank       int
 	local      int
 }
+
+// rankedForm is the head of the traceback of another rank, which torch's checkpoints print.
+var rankedForm = re(`\(most recent call last\): \(RANK (\d+)\)`)
 
 var summaryTrace = regexp.MustCompile(`^\s*traceback\s*: Traceback `)
 

@@ -250,7 +250,7 @@ var leftoverCauses = []cause{{
 	says: "what Slurm's PMIx plugin writes when it removes the folder of a job twice", from: "openpmix/openpmix#1444",
 }}
 
-const rayExitSays = "the process of a worker of Ray on {where} ended without words of its own[: {type}][, {why}]"
+const rayExitSays = "the process of a worker of Ray on {where} ended, and wrote no error[: {type}][, {why}]"
 
 var (
 	rayExit     = re(`Worker exit type: (?P<type>\w+)(?: Worker exit detail: (?P<why>[^.]+))?`)

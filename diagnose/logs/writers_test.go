@@ -52,6 +52,13 @@ func TestWhoIsNamedAroundALine(t *testing.T) {
 		{"a traceback without a head", "[rank2]:   File \"/app/load.py\", line 55, in load\n[rank2]:     lock()\n" +
 			"[rank2]:   File \"/usr/lib/python3/dist-packages/box/_unix.py\", line 68, in lock\n[rank2]:     os.fch\n",
 			"in the middle of a traceback of rank 2, at load.py:55, in box/_unix.py:68"},
+		{"the checkpoint of another rank", "[rank0]: Traceback (most recent call last): (RANK 7)\n[rank0]:   File " +
+			"\"/app/save.py\", line 7, in save\n[rank0]:     w()\n[rank0]: KeyError: 'x'\n", "rank 7 failed first"},
+		{"a file of a program in brackets", "[gcs_rpc_client.h:179] Failed to connect to GCS at address 10.9.0.1:6379\n",
+			"a process cannot connect"},
+		{"a second pair of ranks", "init.cc:9 NCCL WARN Duplicate GPU detected : rank 3 and rank 0 both on CUDA device f0\n" +
+			"init.cc:9 NCCL WARN Duplicate GPU detected : rank 7 and rank 0 both on CUDA device f0\n", "ranks 0, 3, 7 share"},
+		{"the name of a look-up", "nslookup: can't resolve 'fit-master-0': Name does not resolve\n", "(fit-master-0)"},
 		{"and the log goes on", "[rank2]:   File \"/app/load.py\", line 55, in load\n" + strings.Repeat("done\n", 5), ""},
 	} {
 		r, says := readText(t, c.log), ""
