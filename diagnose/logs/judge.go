@@ -92,12 +92,14 @@ func (f *follower) sorted() []*event {
 	all := slices.Collect(maps.Values(f.events))
 	stamped := !slices.ContainsFunc(all, func(e *event) bool { return e.time.IsZero() })
 	slices.SortFunc(all, func(a, b *event) int {
-		if stamped || a.file != b.file && !a.time.IsZero() && !b.time.IsZero() {
-			if c := a.time.Compare(b.time); c != 0 {
-				return c
-			}
-		}
 		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.cause.id, b.cause.id), cmp.Compare(a.rank, b.rank))
+	})
+	// Where some have no time, the order below is not total: what it gives depends on the order before.
+	slices.SortStableFunc(all, func(a, b *event) int {
+		if stamped || a.file != b.file && !a.time.IsZero() && !b.time.IsZero() {
+			return a.time.Compare(b.time)
+		}
+		return cmp.Compare(a.order, b.order)
 	})
 	return all
 }
