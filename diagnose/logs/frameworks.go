@@ -7,6 +7,10 @@ const weightsDo = "compare the folder with a complete one: the checkpoint of a r
 var hostMemoryNeed = []string{"dmesg of that node: did the OOM killer end a process", "free -g of that node, and the " +
 	"memory limit of the job or container"}
 
+// goingOn are parts of lines after which a program goes on without what they name.
+var goingOn = []string{"WARN", "arning", "INFO", "DEBUG", "etrying", "alling back", "allback", "gnoring", "gnored",
+	"kipping", "kipped", "ontinuing", "cached files"}
+
 // frameworkCauses are what trainers, engines and compilers of kernels refuse, each in its own words.
 var frameworkCauses = []cause{
 	{
@@ -18,7 +22,7 @@ var frameworkCauses = []cause{
 		from: "DeepSpeed runtime/config.py",
 	}, {
 		id: "log.parallel-sizes", grade: decisive, words: []string{"must be a multiple of "},
-		form: re(`(?P<of>[a-z]\w+) \((?P<n>\d+)\) must be a multiple of (?P<by>[a-z]\w+) \((?P<m>\d+)\)`),
+		form: re(`Error: .*?\b(?P<of>[a-z]\w+) \((?P<n>\d+)\) must be a multiple of (?P<by>[a-z]\w+) \((?P<m>\d+)\)`),
 		says: "two sizes of {who} do not fit: {of}, {n}, is no multiple of {by}, {m}",
 		do:   "lower {by}, or choose a {of} that it divides",
 		from: "Megatron transformer_config.py",
@@ -37,16 +41,15 @@ var frameworkCauses = []cause{
 		do:   weightsDo, need: []string{"ls -l of {dir} on that node"}, from: "transformers modeling_utils.py",
 	}, {
 		id: "log.checkpoint-damaged", grade: family, words: []string{"UnpicklingError: invalid load key, "},
-		form: re(`invalid load key, '(?P<key>\\x00|[^']*)'`),
+		form: re(`invalid load key, '(?P<key>\\x00|[^']*)'`), not: goingOn,
 		says: "a file that {who} loads is no checkpoint (it begins with {key}): v is a pointer file of git-lfs, < a " +
-			"page of " +
-			"the web, \\x00 a file whose data was not written",
+			"page of the web, \\x00 a file whose data was not written",
 		do:   "look at its first line (head -c 100 FILE) and size: fetch it again (git lfs pull), or take another checkpoint",
 		need: []string{"head -c 100 of that file, and its size"},
 		from: "CPython pickle, torch.load",
 	}, {
 		id: "log.download", grade: family, words: []string{"Consistency check failed: file should be of size "},
-		form: re(`should be of size (?P<want>\d+) but has size (?P<has>\d+) \((?P<file>[^)]+)\)`),
+		form: re(`should be of size (?P<want>\d+) but has size (?P<has>\d+) \((?P<file>[^)]+)\)`), not: goingOn,
 		says: "a download of {who} was cut off: {file} has {has} of {want} bytes: a full disk or quota, or several ranks " +
 			"that write to one cache",
 		do: "fetch it once before the job, by one process, to a folder that all nodes have, and set HF_HUB_OFFLINE=1; " +
@@ -57,12 +60,12 @@ var frameworkCauses = []cause{
 		id: "log.hub-access", grade: family, words: []string{"access a gated repo", "GatedRepoError",
 			"RepositoryNotFoundError",
 			"401 Client Error", "403 Client Error"},
-		form: re(`gated|Gated|RepositoryNotFound|40[13] Client Error.*huggingface|huggingface.*40[13] Client Error`),
-		not:  []string{"etry"},
+		form: re(`^(?:[\w.]*Error: |[\w.]*\bHTTPError: ).*(?:access a gated repo|Client Error.*huggingface)|` +
+			`\b(?:GatedRepo|RepositoryNotFound)Error: |huggingface_hub\S*: 40[13] Client Error`),
+		not:  append([]string{"/discussions"}, goingOn...), // of a thread that looks for safetensors
 		says: "the hub does not give {who} a model or data set: it has no token, a token without the right, or another name",
 		do: "accept its terms on its page, and give all ranks a token (HF_TOKEN, also inside of the container), or " +
-			"fetch it " +
-			"before the job and set HF_HUB_OFFLINE=1; compare the name",
+			"fetch it before the job and set HF_HUB_OFFLINE=1; compare the name",
 		need: []string{"hf auth whoami as the job's user, in its container"},
 		from: "huggingface_hub errors.py",
 	}, {
@@ -80,7 +83,8 @@ var frameworkCauses = []cause{
 		from: "vllm gpu_worker.py",
 	}, {
 		id: "log.oom", grade: family, words: []string{"_STATUS_NOT_INITIALIZED", "_STATUS_ALLOC_FAILED"},
-		form: re(`(?P<lib>CUBLAS|CUDNN|CUSOLVER)_STATUS_(?:NOT_INITIALIZED|ALLOC_FAILED)`),
+		form: re(`(?:[Ee]rror: |handle: ).*?(?P<lib>CUBLAS|CUDNN|CUSOLVER)_STATUS_(?:NOT_INITIALIZED|ALLOC_FAILED)`),
+		not:  goingOn,
 		says: "{lib} of {who} does not start: as a rule the memory of its GPU is full",
 		do: "use a smaller batch or model share, or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; nvidia-smi shows " +
 			"whether another process holds memory; with free memory compare driver and libraries",
@@ -101,29 +105,35 @@ var frameworkCauses = []cause{
 		from: "ptxas, triton",
 	}, {
 		id: "log.kernel-resources", grade: decisive, words: []string{"out of resource: "},
-		form: re(`out of resource: (?P<what>[\w ]+), Required: (?P<want>\d+), Hardware limit: (?P<has>\d+)`),
+		form: re(`OutOfResources: out of resource: (?P<what>[\w ]+), Required: (?P<want>\d+), Hardware limit: (?P<has>\d+)`),
+		not:  append([]string{"utotun"}, goingOn...), // where it chooses a kernel, it takes another one
 		says: "a kernel of Triton of {who} needs more {what} than its GPU has ({want}, and there are {has}): it was tuned " +
 			"for a larger type of GPU",
 		do: "use smaller blocks or num_stages, or another implementation of that operation for this type of GPU (eager, " +
 			"another attention backend)",
 		from: "triton compiler",
 	}, {
-		id: "log.compiler-missing", grade: decisive, words: []string{"Failed to find C compiler", "Python.h: No such file"},
-		form: opt(`(?P<what>Python\.h)`),
-		says: "{who} cannot compile at run time (Triton, torch.compile): its image has no C compiler[, or not the " +
-			"headers of " +
-			"Python ({what})]",
-		do:   "install gcc and python3-dev of that version of Python in the image, on all nodes, or set CC",
+		id: "log.compiler-missing", grade: decisive, words: []string{"Failed to find C compiler"},
+		form: re(`Error: Failed to find C compiler`), not: goingOn,
+		says: "{who} cannot compile at run time (Triton, torch.compile): its image has no C compiler",
+		do:   "install gcc in the image, on all nodes, or set CC",
+		from: "triton runtime/build.py",
+	}, {
+		id: "log.compiler-missing", grade: family, words: []string{"Python.h: No such file"},
+		form: re(`fatal error: Python\.h: `),
+		says: "a compiler that {who} starts does not find the headers of Python (Python.h)",
+		do: "install python3-dev of that version of Python in the image, on all nodes: Triton and torch.compile need it " +
+			"at run time",
+		need: []string{"does a program compile at run time, or does pip build a package that it can do without"},
 		from: "triton runtime/build.py",
 	}, {
 		id: "log.gpu-too-old", grade: family, words: []string{"with compute capability", "support bf16/gpu"},
-		form: re(`only supported on .*compute capability (?P<want>.+)|doesn't support bf16/gpu|` +
-			`only supports .*with compute capability (?P<want>.+)`),
-		not:  []string{"WARN", "arning", "alling back", "INFO"},
+		form: re(`Error: .*(?:only supported on .*compute capability (?P<want>.+)|doesn't support bf16/gpu|` +
+			`only supports .*with compute capability (?P<want>.+))`),
+		not:  goingOn,
 		says: "the GPU of {who} has not what the program asks for[: compute capability {want}]",
 		do: "choose a type of number that it has (float16 in place of bfloat16 or fp8), or another kernel; are all " +
-			"nodes of " +
-			"the type of GPU that was meant",
+			"nodes of the type of GPU that was meant",
 		need: []string{"nvidia-smi --query-gpu=name,compute_cap --format=csv of each node"},
 		from: "torch, vllm, transformers",
 	}, {
@@ -141,7 +151,7 @@ var frameworkCauses = []cause{
 	}, {
 		id: "log.wandb", grade: family, words: []string{"Run initialization has timed out after ",
 			"wandb.errors.CommError: "},
-		form: re(`wandb.*CommError: (?P<why>.+)`),
+		form: re(`wandb.*CommError: (?P<why>.+)`), not: append([]string{"offline"}, goingOn...),
 		says: "Weights & Biases of {who} gets no answer from its server[: {why}]",
 		do:   "set WANDB_MODE=offline, or give the nodes a way out (https_proxy, with no_proxy for the hosts of the job)",
 		need: []string{"curl -sI https://api.wandb.ai from that node"},
@@ -157,6 +167,7 @@ var frameworkCauses = []cause{
 		id: "log.package-too-old", grade: family, words: []string{"but Transformers does not recognize this architecture",
 			"did not match any variant of untagged enum ", "are not supported for now. Supported"},
 		form: re("model type [`'](?P<what>[\\w-]+)|(?P<what>untagged enum \\w+)|Model architectures \\['?(?P<what>\\w+)"),
+		not:  goingOn,
 		says: "the transformers, tokenizers or engine of {who} does not know the model ({what}): it is older than the model",
 		do:   "install a newer release of it, the same on all nodes; compare with the card of the model",
 		need: []string{"pip list | grep -iE 'transformers|tokenizers|vllm|sglang' on each node"},

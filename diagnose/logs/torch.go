@@ -155,8 +155,7 @@ var torchCauses = []cause{
 		words: []string{"Message truncated : received", "message truncated : receiving", "collective mismatch error"},
 		form:  opt(`\bpeer (?P<peer>[\w.:-]+?)<\d+>`),
 		says: "{who} received a message of another size[ from {peer}]: the ranks call different collectives, or have " +
-			"another " +
-			"NCCL or other NCCL_* variables",
+			"another NCCL or other NCCL_* variables",
 		do: "compare the calls and the tensor sizes of the ranks, and the line NCCL version and the NCCL_* variables of " +
 			"all nodes",
 		need: []string{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=COLL of all ranks", "the NCCL version of each node"},

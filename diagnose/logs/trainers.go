@@ -82,6 +82,7 @@ var trainerCauses = []cause{
 		form: re(`size mismatch for (?P<what>[\w.-]+): copying a param with shape (?P<has>.*?) from checkpoint, the shape ` +
 			`in current model is (?P<want>torch\.Size\(\[[\d, ]*\]\)|[^.]+)|Size mismatch between saved (?P<has>.*?) and ` +
 			`current: (?P<want>.*?) for (?P<what>[\w.-]+)`),
+		not:  append([]string{"not initialized"}, goingOn...),
 		says: "the checkpoint that {who} loads is of another model: {what} has {has} in it, and {want} in the model",
 		do: "load it into the model that it was saved from: compare the configuration (sizes, number of layers and heads, " +
 			"size of the vocabulary, tensor-parallel size), or take another checkpoint",
@@ -91,14 +92,14 @@ var trainerCauses = []cause{
 		words: []string{"issing key(s) in state_dict: ", "nexpected key(s) in state_dict: ", "Missing key in checkpoint " +
 			"state_dict: "},
 		form: re(`(?P<kind>Missing|Unexpected) key(?:\(s\))? in (?:checkpoint )?state_dict: "?(?P<what>[\w.-]+)`),
-		not:  []string{"INFO", "WARN", "arning"},
+		not:  append([]string{"strict=False"}, goingOn...),
 		says: "the checkpoint that {who} loads does not have the names of the model ({kind}: {what})",
 		do: "compare the names: a wrapper adds or removes a part (module. of DDP, _orig_mod. of torch.compile, " +
 			"_fsdp_wrapped_module., base_model. of PEFT); else it is of another model or version",
 		from: "torch Module.load_state_dict, torch.distributed.checkpoint",
 	}, {
 		id: "log.file-locks", grade: decisive, words: []string{"No locks available"},
-		form: re(`(?:Errno|Error|error|failed|lock)\b.*No locks available`),
+		form: re(`(?:Errno|Error|error|failed|lock)\b.*No locks available`), not: goingOn,
 		says: "the file system of a folder that {who} uses gives no locks of files (ENOLCK): NFS without its lock service, " +
 			"as a rule",
 		do: fileLocksDo, from: "Linux flock(2), nfs(5)",
@@ -110,7 +111,7 @@ var trainerCauses = []cause{
 		do:   fileLocksDo, need: fileLocksNeed, from: "Linux flock(2), lustre mount.lustre(8)",
 	}, {
 		id: "log.file-permission", grade: family, words: []string{"PermissionError: [Errno 1] Operation not permitted: '"},
-		form: re(`Operation not permitted: '(?P<file>/[^']*)'`),
+		form: re(`Operation not permitted: '(?P<file>/[^']*)'`), not: goingOn,
 		says: "{who} may not change {file}: it is of another user, or its file system does not permit that (owner, mode, " +
 			"lock)",
 		do: "give each user a folder of their own (HF_HOME, HF_DATASETS_CACHE, TMPDIR, TRITON_CACHE_DIR), on a file system " +
@@ -119,7 +120,7 @@ var trainerCauses = []cause{
 		from: "Linux EPERM",
 	}, {
 		id: "log.host-oom", grade: family, words: []string{"OSError: [Errno 12] Cannot allocate memory"},
-		form: re(`OSError: \[Errno 12\] Cannot allocate memory`),
+		form: re(`OSError: \[Errno 12\] Cannot allocate memory`), not: goingOn,
 		says: "{who} gets no more memory of the host (ENOMEM), or may not start a further process of its size",
 		do: "give the job more memory, or start fewer processes and DataLoader workers on the host; ulimit -v must say " +
 			"unlimited, and vm.overcommit_memory not 2",
@@ -175,7 +176,7 @@ var trainerCauses = []cause{
 		from: "torch ProcessGroupGloo, pytorch/gloo tcp/device.cc",
 	}, {
 		id: "log.gdr-peer-memory", grade: family, words: []string{"ibv_reg_mr", "ibv_reg_dmabuf_mr"},
-		form: re(`UCX +(?:ERROR|DIAG) .*ibv_reg_(?:dmabuf_)?mr\(.*(?P<why>Bad address|Invalid argument|Operation not ` +
+		form: re(`UCX +ERROR .*ibv_reg_(?:dmabuf_)?mr\(.*(?P<why>Bad address|Invalid argument|Operation not ` +
 			`supported|Protocol not supported)`),
 		says: "UCX of {who} cannot register memory for RDMA ({why}): as a rule that of a GPU, where nvidia-peermem is not " +
 			"loaded and DMA-BUF does not work",
