@@ -21,3 +21,13 @@ func TestErrorsThatTrainersSurvive(t *testing.T) {
 func labelled(log string) bool {
 	return strings.Contains(log, "[rank") || strings.Contains(log, "pid=")
 }
+
+// TestPartsOfABar: how much of a bar is done, also where its two numbers have different units.
+func TestPartsOfABar(t *testing.T) {
+	for _, c := range [][3]string{{"92", "100", "92"}, {"9.16k", "10.0k", "92"}, {"500", "2.00k", "25"},
+		{"1.2M", "1.2M", "100"}, {"7", "0", "700"}} {
+		if got := percent(c[0], c[1]); got != c[2] {
+			t.Errorf("%s of %s: %s %%, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -41,6 +42,16 @@ func bytesOf(size string) float64 {
 		return -1
 	}
 	return out * map[string]float64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "bytes": 1}[unit]
+}
+
+// percent returns how much of a bar is done; its numbers are as 12.5k.
+func percent(n, of string) string {
+	whole := func(s string) float64 {
+		digits := strings.TrimRight(s, "kMG")
+		out, _ := strconv.ParseFloat(digits, 64)
+		return out * map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9}[s[len(digits):]]
+	}
+	return strconv.Itoa(int(math.Round(100 * whole(n) / max(whole(of), 1))))
 }
 
 // trainerCauses are errors of trainers, of what they load, and of how they are called.
@@ -196,13 +207,12 @@ var trainerCauses = []cause{
 
 // trainerFacts are lines that these causes need.
 var trainerFacts = []cause{
-	{id: "data.bar", grade: fact, words: []string{"okeniz", "Map", "Filter", "Generating ", "rocessing", "acking ",
-		"onverting ", "rouping ", "aving the dataset", "uilding ", "ropping ", "aching ", "reparing "},
-		form: re(`(?i)\b(?:tokeniz|map\b|filter|generating|pre-?process|processing|packing|converting|grouping|saving the ` +
-			`dataset|building|dropping|caching|preparing)[^|]*?(?P<percent>\d{1,3})%\|[^|]*\| *[\d.]+[kMG]?/[\d.]+[kMG]? ` +
-			`\[(?P<elapsed>(?:\d+:)?\d+:\d\d)<`),
+	{id: "data.bar", grade: fact, words: []string{"okeniz", "Map", "Filter", "Generating ", "rocessing", " Packing ",
+		"Packing:", "onverting ", "rouping ", "aving the dataset", "uilding ", "ropping ", "Caching ", "reparing "},
+		// it begins with text that lines without a bar lack, so that these cost little
+		form: re(`%\|[^|]*\| *(?P<n>[\d.]+[kMG]?)/(?P<of>[\d.]+[kMG]?) \[(?P<elapsed>(?:\d+:)?\d+:\d\d)<`),
 		test: func(v map[string]string) bool {
-			v["v"] = v["percent"] + " " + v["elapsed"]
+			v["v"] = percent(v["n"], v["of"]) + " " + v["elapsed"]
 			return true
 		}},
 	{id: "ray.asks", grade: fact, words: []string{"o available node types can fulfill resource request"},
