@@ -271,7 +271,7 @@ var (
 
 // sharedGPU is a GPU that two processes of a host use, by the lines of NCCL.
 var sharedGPU = cause{
-	id: "log.duplicate-gpu", grade: open, job: true,
+	id: "log.duplicate-gpu", grade: open, job: true, soft: true, // parts of one GPU (MIG) have its number
 	says: "ranks {a} and {b} of {where} are on the same GPU, {bus}: the program does not choose it by the local rank, " +
 		"or each process sees one GPU, the same one",
 	need: []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as each rank of that host sees them (Slurm: --gpus-per-task, " +
