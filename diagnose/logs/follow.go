@@ -250,7 +250,10 @@ func (f *follower) one(line []byte) {
 	if len(f.hits) == 0 && len(f.busy) == 0 {
 		return
 	}
-	f.moved = f.moved || slices.ContainsFunc(f.hits, func(h int32) bool { return f.steps[h] })
+	if slices.ContainsFunc(f.hits, func(h int32) bool { return f.steps[h] }) {
+		f.moved = true
+		delete(f.latest, dataBar) // until the line says it again: data were prepared before
+	}
 	f.hint(line)
 	line = bytes.TrimRight(line, "\r")
 	if bytes.IndexByte(line, '\r') < 0 && inner(line) == 0 {

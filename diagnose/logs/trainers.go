@@ -6,6 +6,9 @@ import (
 	"strings"
 )
 
+// dataBar is the fact that a bar of data that are prepared was the last that the job has done.
+const dataBar = "data.bar"
+
 const (
 	fileLocksDo = "put the folder with locks on a disk of the node, or on a file system that has them: HF_HOME and " +
 		"HF_DATASETS_CACHE, TRITON_CACHE_DIR, TORCH_EXTENSIONS_DIR, TMPDIR; NFS needs rpc.statd, or version 4, and Lustre " +
@@ -57,7 +60,7 @@ func percent(n, of string) string {
 // trainerCauses are errors of trainers, of what they load, and of how they are called.
 var trainerCauses = []cause{
 	{
-		id: "log.data-prepared", grade: family, job: true, with: "data.bar",
+		id: "log.data-prepared", grade: family, job: true, with: dataBar,
 		words: []string{"waitForInput: ", "retrieving ncclUniqueId from [", "wait timeout after",
 			"Watchdog caught collective", "Socket Timeout"},
 		form: re(`timed out after (?P<ms>\d+)ms|retrieving ncclUniqueId from \[0\].*(?:got error|[Tt]imeout|timed out)|` +
@@ -207,7 +210,7 @@ var trainerCauses = []cause{
 
 // trainerFacts are lines that these causes need.
 var trainerFacts = []cause{
-	{id: "data.bar", grade: fact, words: []string{"okeniz", "Map", "Filter", "Generating ", "rocessing", " Packing ",
+	{id: dataBar, grade: fact, words: []string{"okeniz", "Map", "Filter", "Generating ", "rocessing", " Packing ",
 		"Packing:", "onverting ", "rouping ", "aving the dataset", "uilding ", "ropping ", "Caching ", "reparing "},
 		// it begins with text that lines without a bar lack, so that these cost little
 		form: re(`%\|[^|]*\| *(?P<n>[\d.]+[kMG]?)/(?P<of>[\d.]+[kMG]?) \[(?P<elapsed>(?:\d+:)?\d+:\d\d)<`),
