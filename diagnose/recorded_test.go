@@ -32,7 +32,7 @@ var recordedWant = map[string]string{
 	"mtu":              "path.mtu h0 h1", "nnodes_differ_static_rev": "nnodes.differ h0 h1",
 	"node0_missing_static": "store.refused node 0",
 	"node_missing_static":  "node.missing node 1", "pylock": "rank.lock 3", "raise_": "node.ended 2-3 h1",
-	"raise_caught": "rank.failed 3|rank.lock 3", "rank_never": "rank.gone 3", "rank_sleeps": "rank.before-init 3",
+	"raise_caught": "rank.failed 3|rank.lock 3|rank.thread 3", "rank_never": "rank.gone 3", "rank_sleeps": "rank.before-init 3",
 	"rdzv_ids_differ": "rdzv.ids-differ h0 h1", "silent_listener": "store.silent", "stale_store": "store.foreign",
 	"static_2of3": "node.missing node 1", "stopped": "rank.stopped 3", "store_stopped": "store.stopped",
 	"world_size": "world.differs 3", "uneven": "rank.left 3",
