@@ -5,7 +5,7 @@ const efaForm = `(?:efa_rdm_\w+error|rxr_cq_write_\w+error|efa_cq_\w+|completed 
 
 // efaNeed is what decides why a transfer over the EFA got no answer.
 var efaNeed = []string{"does the security group let all traffic through from and to itself, in and out, and are all " +
-	"instances members of it and in one subnet", "the output of the other end: did it end before",
+	"instances members of that group and in one subnet", "the output of the other end: did it end before",
 	"the versions of libfabric and the EFA driver of both hosts"}
 
 // ofEFA is in lines of libfabric, and of what uses it, before texts that other programs have, too.
@@ -70,7 +70,7 @@ var efaCauses = []cause{
 		id: "log.libfabric-version-mismatch", grade: decisive, words: []string{"provider requires at least libfabric"},
 		form: re(`requires at least libfabric version (?P<want>\d[\d.]*\d)`),
 		says: "the OFI plugin of {who} needs libfabric {want} or newer for the EFA, and loads an older one",
-		do:   "install the EFA software that the plugin was made for, or an older plugin; check LD_LIBRARY_PATH (ldd of it)",
+		do:   "install the EFA software that the plugin was made for, or an older plugin; check LD_LIBRARY_PATH (ldd PLUGIN)",
 		from: "aws/aws-ofi-nccl",
 	}, {
 		id: "log.net-mismatch", grade: decisive, words: []string{"Unexpected number of remote "},

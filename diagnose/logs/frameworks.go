@@ -169,7 +169,7 @@ var frameworkCauses = []cause{
 		form: re("model type [`'](?P<what>[\\w-]+)|(?P<what>untagged enum \\w+)|Model architectures \\['?(?P<what>\\w+)"),
 		not:  goingOn,
 		says: "the transformers, tokenizers or engine of {who} does not know the model ({what}): it is older than the model",
-		do:   "install a newer release of it, the same on all nodes; compare with the card of the model",
+		do:   "install a newer release, the same on all nodes; compare with the card of the model",
 		need: []string{"pip list | grep -iE 'transformers|tokenizers|vllm|sglang' on each node"},
 		from: "transformers, tokenizers, vllm",
 	}, {

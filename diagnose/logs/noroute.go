@@ -56,7 +56,7 @@ func ownRoute(soft bool, form string) cause {
 		says: "{who} has no route to the address that another process gives[, {addr}]: it is of a network in which this " +
 			"host is not",
 		do: "on that host ip route get {addr} shows it; name the network that all hosts share, on all of them: " +
-			"NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, --mca btl_tcp_if_include, and an address of it as MASTER_ADDR; or bring " +
+			"NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, --mca btl_tcp_if_include, and an address there as MASTER_ADDR; or bring " +
 			"that interface up",
 		need: []string{"ip -br addr and ip route of both hosts, in the job's container"},
 		from: "Linux ENETUNREACH"}

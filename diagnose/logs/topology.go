@@ -104,7 +104,7 @@ var topologyCauses = []cause{
 		from: "NVIDIA/nccl graph/paths.cc",
 	}, {
 		id: "log.duplicate-gpu", grade: decisive, words: []string{"Multiple Ranks are using the same GPU"},
-		says: "several ranks of {where} use the same GPU or part of it",
+		says: "several ranks of {where} use the same GPU or a part",
 		do: "choose the GPU by the local rank: torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"])), and start no more " +
 			"processes than GPUs; where it is meant, NCCL_MULTI_RANK_GPU_ENABLE=1",
 		from: "NVIDIA/nccl init.cc",

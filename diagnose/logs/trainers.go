@@ -84,7 +84,7 @@ var trainerCauses = []cause{
 			"full, not writable, or another one in the container",
 		do: "export PMIX_MCA_gds=hash for all ranks, which does without that file; else look at the folder: TMPDIR, and " +
 			"TmpFS of Slurm, must be the same for launcher and ranks (mount it into the container)",
-		need: []string{"TMPDIR, and df and ls -ld of it, on that node as the job sees it",
+		need: []string{"TMPDIR, and df and ls -ld of that folder, on that node as the job sees it",
 			"the versions of PMIx of launcher and program"},
 		from: "openpmix gds_shmem2.c",
 	}, {
