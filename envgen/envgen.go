@@ -226,7 +226,7 @@ func glooSwitches() map[string][]string {
 // TorchDebug is torch's level of checks. With DETAIL a rank compares each collective with all others first.
 const TorchDebug = "TORCH_DISTRIBUTED_DEBUG"
 
-// HashSeed decides the order of Python's sets of strings. A value on some nodes alone says that the order matters.
+// HashSeed decides the order of Python's sets of strings. A value on most nodes says that the order matters.
 const HashSeed = "PYTHONHASHSEED"
 
 // offByDefault are switches of NCCL that it reads as numbers, and that are 0 without a setting (src/init.cc,

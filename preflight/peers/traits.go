@@ -281,6 +281,19 @@ func compareScripts(posts []Post) []judged {
 			"system")}}
 }
 
+// meant reports whether a setting that differs is meant to be the same: most nodes have it, or some have other values.
+func meant(posts []Post, name string) bool {
+	var values []string
+	for _, p := range posts {
+		if v := p.Constants[name]; v != "" {
+			values = append(values, v)
+		}
+	}
+	n := len(values)
+	slices.Sort(values)
+	return 2*n > len(posts) || len(slices.Compact(values)) > 1
+}
+
 // compareConstants compares the settings that must be the same on all nodes
 // (Post.Constants). With different settings of NCCL the ranks of a job on GPUs disagree
 // about messages or choose different networks: then the minority is unfit.
@@ -295,7 +308,7 @@ func compareConstants(posts []Post) (out []judged) {
 	gpus, rdma := onGPU(loads), slices.ContainsFunc(loads, func(l Loads) bool { return l.RDMA })
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		gs := groupsBySetting(posts, name)
-		if len(gs) < 2 || gpus && explained(posts, name) {
+		if len(gs) < 2 || gpus && explained(posts, name) || name == "PYTHONHASHSEED" && !meant(posts, name) {
 			continue
 		}
 		f := finding.Warnf("%s differs: %s", name, differs(gs)).Named("same.env").About(odd(gs)).
