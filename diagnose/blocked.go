@@ -184,7 +184,9 @@ func (v *view) waitingFor(c claim, s *seat, o outer) claim {
 	case o.idle < settled && v.goesOn(s):
 		loop = "waits, goes on and waits again"
 	}
-	if c.loops = loop != ""; c.loops {
+	// That a rank has not called init_process_group is certain, whatever it does before that.
+	c.loops = loop != "" && (c.Cause != "rank.before-init" || o.what != "")
+	if loop != "" {
 		if m != nil {
 			in, _, _ := strings.Cut(line(m), " (")
 			loop += " in " + in
