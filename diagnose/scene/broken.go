@@ -42,9 +42,10 @@ func (p *Proc) failsToWrite() bool {
 // its file systems.
 func candidates(p *seen, open []File, writes bool) []Broken {
 	text, _ := readFile(procPath(p.pid, "mountinfo"))
-	out := named(p, open, mountPoints(string(text)))
+	mounts := mountPoints(string(text))
+	out := named(p, open, mounts)
 	if writes {
-		out = append(out, writable(string(text))...)
+		out = append(out, writable(mounts)...)
 	}
 	return out
 }
@@ -53,19 +54,18 @@ func candidates(p *seen, open []File, writes bool) []Broken {
 var unsized = []string{"squashfs", "iso9660", "erofs", "cramfs", "udf", "efivarfs", "hugetlbfs", "ramfs", "devtmpfs",
 	"autofs"}
 
-// writable returns the mount points of /proc/PID/mountinfo that a process may write to, one of each device, the
-// shortest.
-func writable(mountinfo string) (out []Broken) {
-	types, at := mountPoints(mountinfo), map[string]string{}
-	for point, kind := range types {
-		device := deviceOf(mountinfo, point)
-		unfit := slices.Contains(synthetic, kind) || slices.Contains(unsized, kind) || strings.HasPrefix(kind, "fuse")
-		if old, known := at[device]; !unfit && (!known || len(point) < len(old) || len(point) == len(old) && point < old) {
-			at[device] = point
+// writable returns the mount points that a process may write to, one of each device, the shortest.
+func writable(mounts map[string]mount) (out []Broken) {
+	at := map[string]string{}
+	for point, m := range mounts {
+		unfit := slices.Contains(synthetic, m.kind) || slices.Contains(unsized, m.kind) || strings.HasPrefix(m.kind, "fuse")
+		old, known := at[m.device]
+		if !unfit && (!known || len(point) < len(old) || len(point) == len(old) && point < old) {
+			at[m.device] = point
 		}
 	}
 	for _, point := range slices.Sorted(maps.Values(at)) {
-		out = append(out, Broken{Path: clean(point, 4096), Mount: clean(point, 4096), Type: types[point]})
+		out = append(out, Broken{Path: clean(point, 4096), Mount: clean(point, 4096), Type: mounts[point].kind})
 	}
 	return out[:min(len(out), maxNamed)]
 }
@@ -75,16 +75,17 @@ func (p *Proc) inRoot(path string) string { return procPath(p.PID, "root") + pat
 
 // named returns the paths that a process names in its environment and command line, and files that it had open, on
 // mounts other than the root.
-func named(p *seen, open []File, mounts map[string]string) (out []Broken) {
+func named(p *seen, open []File, mounts map[string]mount) (out []Broken) {
 	add := func(text, by string) {
 		text = path.Clean(text)
 		at := mountOf(mounts, text)
+		kind := mounts[at].kind
 		known := slices.ContainsFunc(out, func(b Broken) bool { return b.Path == text })
-		if at == "/" || slices.Contains(synthetic, mounts[at]) || mounts[at] == "autofs" || known ||
+		if at == "/" || slices.Contains(synthetic, kind) || kind == "autofs" || known ||
 			len(out) >= maxNamed || len(text) > 4096 {
 			return // a look mounts nothing
 		}
-		out = append(out, Broken{Path: clean(text, 4096), By: by, Mount: clean(at, 4096), Type: mounts[at]})
+		out = append(out, Broken{Path: clean(text, 4096), By: by, Mount: clean(at, 4096), Type: kind})
 	}
 	for _, f := range open {
 		add(f.Path, "a file that it had open")
@@ -112,9 +113,12 @@ func named(p *seen, open []File, mounts map[string]string) (out []Broken) {
 	return out
 }
 
-// mountPoints parses /proc/PID/mountinfo: the types by mount point; of several at one point the last one counts.
-func mountPoints(text string) map[string]string {
-	out := map[string]string{}
+// mount is the type of a file system and its device, as 8:1.
+type mount struct{ kind, device string }
+
+// mountPoints parses /proc/PID/mountinfo, by mount point; of several at one point the last one counts.
+func mountPoints(text string) map[string]mount {
+	out := map[string]mount{}
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		end := slices.Index(f, "-")
@@ -125,13 +129,13 @@ func mountPoints(text string) map[string]string {
 		if err != nil {
 			at = f[4]
 		}
-		out[at] = clean(f[end+1], 64)
+		out[at] = mount{clean(f[end+1], 64), f[2]}
 	}
 	return out
 }
 
 // mountOf returns the mount point of a path, by its text alone.
-func mountOf(mounts map[string]string, p string) string {
+func mountOf(mounts map[string]mount, p string) string {
 	for {
 		if _, ok := mounts[p]; ok || p == "/" || p == "." {
 			return p

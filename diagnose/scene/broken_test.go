@@ -94,7 +94,7 @@ func TestWhereARankMayFailToWrite(t *testing.T) {
 27 22 0:41 / /mnt/s3 rw - fuse.s3fs s3fs rw
 `
 	want := []Broken{{Path: "/", Mount: "/", Type: "ext4"}, {Path: "/tmp/ckpt", Mount: "/tmp/ckpt", Type: "tmpfs"}}
-	if diff := cmp.Diff(want, writable(mounts)); diff != "" {
+	if diff := cmp.Diff(want, writable(mountPoints(mounts))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, tt := range []struct {

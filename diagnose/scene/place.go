@@ -45,11 +45,11 @@ func (s *Syscall) place(pid int, args [6]uint64) {
 	text, _ := readFile(procPath(pid, "mountinfo"))
 	points := mountPoints(string(text))
 	at := mountOf(points, path.Clean(name))
-	if slices.Contains(synthetic, points[at]) {
+	if slices.Contains(synthetic, points[at].kind) {
 		return
 	}
-	s.Path, s.Mount, s.Type = clean(path.Clean(name), 4096), clean(at, 4096), points[at]
-	s.disk = deviceOf(string(text), at)
+	s.Path, s.Mount, s.Type = clean(path.Clean(name), 4096), clean(at, 4096), points[at].kind
+	s.disk = points[at].device
 }
 
 // textAt returns the text that ends with a zero byte in the memory of a process; "": it cannot be read.
@@ -69,16 +69,6 @@ func textAt(pid int, at uint64) string {
 		return ""
 	}
 	return string(text)
-}
-
-// deviceOf returns the device of a mount point in /proc/PID/mountinfo, as 8:1; "": it is not there.
-func deviceOf(mountinfo, at string) (out string) {
-	for line := range strings.Lines(mountinfo) {
-		if f := strings.Fields(line); len(f) > 4 && f[4] == at {
-			out = f[2] // of several at one point the last one counts
-		}
-	}
-	return out
 }
 
 // disks parses /proc/diskstats: how many reads and writes each device has completed (iostats in the kernel's

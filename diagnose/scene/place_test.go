@@ -53,7 +53,7 @@ func TestWhatDisksHaveCompleted(t *testing.T) {
 	const mounts = "22 1 0:20 / / rw - overlay overlay rw\n30 22 8:0 / /mnt rw - ext4 /dev/sda rw\n" +
 		"31 22 8:1 / /mnt rw - xfs /dev/sda1 rw\n"
 	for at, want := range map[string]string{"/": "0:20", "/mnt": "8:1", "/srv": ""} {
-		if got := deviceOf(mounts, at); got != want {
+		if got := mountPoints(mounts)[at].device; got != want {
 			t.Errorf("%s: %q, want %q", at, got, want)
 		}
 	}
