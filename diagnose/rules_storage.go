@@ -137,19 +137,11 @@ func (v *view) broken(s *seat) (claim, bool) {
 	if len(p.Broken) == 0 || !p.Retries() || works(p.Moved, s.node.scene.Span) {
 		return claim{}, false
 	}
-	b := p.Broken[0]
-	if i := slices.IndexFunc(p.Broken, func(b scene.Broken) bool { return b.Err != "ENOSPC" }); i >= 0 {
-		b = p.Broken[i]
-	} else {
-		c := about("rank.storage", verdict.Likely, s, fmt.Sprintf("sleeps and tries again to write, and the file system of "+
-			"%s (%s) is full", b.Path, b.Type)).at(s)
-		c.Blocked = true
-		for _, b := range p.Broken {
-			c = c.see("statfs "+b.Path, "no room, or no inode")
-		}
-		return c.do(fmt.Sprintf("df -h %s; df -i %s   # on %s: if the loop "+
-			"writes there, make room, and it goes on", b.Path, b.Path, s.node.name)), true
+	i := slices.IndexFunc(p.Broken, func(b scene.Broken) bool { return b.Err != "ENOSPC" })
+	if i < 0 {
+		return full(s), true
 	}
+	b := p.Broken[i]
 	meaning := map[string]string{"ESTALE": "its server does not know it any more",
 		"ENOTCONN": "the server of that mount has ended", "EIO": "an error of its disk or server",
 		"ETIMEDOUT": "its server does not answer in time",
@@ -162,6 +154,19 @@ func (v *view) broken(s *seat) (claim, bool) {
 	c.Blocked = true // until someone mounts it again
 	c.Do = fmt.Sprintf("umount -l %s; mount it again   # on %s; then start the job again", b.Mount, s.node.name)
 	return c, true
+}
+
+// full says that a rank tries again to write, where all that is wrong with its file systems is that some are full.
+func full(s *seat) claim {
+	b := s.proc.Broken[0]
+	c := about("rank.storage", verdict.Likely, s, fmt.Sprintf("sleeps and tries again to write, and the file system of "+
+		"%s (%s) is full", b.Path, b.Type)).at(s)
+	c.Blocked = true
+	for _, b := range s.proc.Broken {
+		c = c.see("statfs "+b.Path, "no room, or no inode")
+	}
+	return c.do(fmt.Sprintf("df -h %s; df -i %[1]s   # on %[2]s: if the loop writes there, make room, and it goes on",
+		b.Path, s.node.name))
 }
 
 // suspect returns the file that a process most likely waits for.
