@@ -157,10 +157,10 @@ func (j *judge) add(id, host string, f finding.Finding) {
 		return
 	}
 	if t := &j.all[i]; !slices.Contains(t.fixes, f.Fix) {
-		if t.fixes = append(t.fixes, f.Fix); len(t.fixes) <= maxFixes {
-			t.Fix += "\n" + f.Fix
-		} else {
-			t.Fix = strings.Join(t.fixes[:maxFixes], "\n") + fmt.Sprintf("\nand so on for %d more", len(t.fixes)-maxFixes)
+		t.fixes = append(t.fixes, f.Fix)
+		t.Fix = strings.Join(t.fixes[:min(len(t.fixes), maxFixes)], "\n")
+		if more := len(t.fixes) - maxFixes; more > 0 {
+			t.Fix += fmt.Sprintf("\nand so on for %d more", more)
 		}
 	}
 	j.all[i].hosts = append(j.all[i].hosts, host)
