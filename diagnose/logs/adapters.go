@@ -1,8 +1,7 @@
 package logs
 
 // limitForm is how mlx5's driver reports in the kernel's log that a device has no more objects of a kind. A command
-// that
-// it refuses for another reason may be a question whether the firmware knows it.
+// that it refuses for another reason may be a question whether the firmware knows it.
 const limitForm = `mlx5_core (?P<dev>[\da-f:]+\.\d).*?\b(?P<what>[A-Z][A-Z_]{4,})\(0x[\da-f]+\) .*failed, status ` +
 	`(?P<why>limits exceeded|no resources)`
 
@@ -12,8 +11,7 @@ const noRDMACM = `UCX +\w+ +(?:rdma_create_event_channel failed: (?:No such (?:d
 
 const (
 	objectsSays = "an RDMA adapter[, {dev},] of {where} has no more objects for a further process[ ({what}: {why})]: " +
-		"too " +
-		"many processes or connections use it; its rights and the limit of locked memory do not matter here"
+		"too many processes or connections use it; its rights and the limit of locked memory do not matter here"
 	objectsDo = "use fewer ranks or connections for each adapter (one for each GPU, several adapters, UCX_TLS with dc_x " +
 		"in place of rc_x), and end other jobs of that node. Pages for doorbells (ALLOC_UAR) are as many as the BAR of the " +
 		"adapter has room for: mlxconfig -d DEVICE set PF_LOG_BAR_SIZE=N raises it, after a reboot"
@@ -63,8 +61,7 @@ var adapterCauses = []cause{
 			`12\b(?:.*?localGid ?(?P<own>[\da-fA-F:.]+) remoteGids? ?(?P<gid>[\da-fA-F:.]+))?(?:.*?hca (?P<dev>[\w.-]+))?`),
 		says: "an RDMA transfer of {who}[ by {dev}][ to {peer}] got no answer (error 12)[, from the GID {own} to {gid}]. " +
 			"Before the first step the adapters do not reach each other by RoCE, as a rule: a wrong GID, or rails that are " +
-			"not " +
-			"connected; later it is a link, a switch that drops, or a peer that ended",
+			"not connected; later it is a link, a switch that drops, or a peer that ended",
 		need: []string{"show_gids of both nodes: a run with NCCL_IB_GID_INDEX set to the GID of RoCE v2 with an IPv4 " +
 			"address (3, as a rule)", "ping -I between the rails of both nodes; NCCL_CROSS_NIC=0, or NCCL_IB_HCA with the " +
 			"adapters of one network", "the output of the peer: did it end before",
@@ -75,8 +72,7 @@ var adapterCauses = []cause{
 		form: re(`Got completion from peer (?P<peer>[\w.:-]+?)<\d+> with (?:error |status=)(?:IBV_WC_RETRY_EXC_ERR\()?12\b` +
 			`(?:.*?localGid ?(?P<own>[\da-fA-F:.]+) remoteGids? ?(?P<gid>[\da-fA-F:.]+))?(?:.*?hca (?P<dev>[\w.-]+))?`),
 		says: "an RDMA transfer of {who}[ by {dev}] to {peer} got no answer (error 12)[, from the GID {own} to {gid}]: " +
-			"GID, " +
-			"rail, link, switch, or the peer ended",
+			"GID, rail, link, switch, or the peer ended",
 		need: []string{"the output of the ranks on {peer}: did one end before",
 			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",
 			"link state and error counters of both ports (ibstat, ethtool -S)"},
@@ -94,8 +90,7 @@ var adapterCauses = []cause{
 		form: re(`Got completion (?:from peer (?P<peer>[\w.:-]+?)<\d+> )?with ` + refusedForm +
 			`|Remote OP error on (?P<dev>[\w:.-]+)/`),
 		says: "an RDMA transfer of {who}[ by {dev}][ to {peer}] was refused[ (status {code})]: its size or kind does not " +
-			"fit " +
-			"what the other end expects, or an adapter cannot do it; the way between them works",
+			"fit what the other end expects, or an adapter cannot do it; the way between them works",
 		need: []string{"the NCCL or UCX version and the NCCL_* and UCX_* variables of both ends",
 			"the output of the other end, and of all ranks: do they call the same collectives with the same sizes",
 			"the firmware of both adapters (ibv_devinfo), and dmesg | grep mlx5 of both nodes"},
@@ -120,8 +115,7 @@ var adapterCauses = []cause{
 		need: []string{"show_gids and ibstat of that node, in the job's container"}, from: "openucx/ucx ib_device.c",
 	}, {
 		id: "log.env-invalid", grade: decisive, words: []string{"UCX  ERROR Invalid value for ", "UCX  ERROR   Invalid " +
-			"value " +
-			"for "},
+			"value for "},
 		form: re(`Invalid value for (?P<name>\w+): '(?P<value>[^']*)'`),
 		says: "UCX of {who} does not know the value '{value}' of its setting {name}",
 		do:   "correct or unset UCX_{name} on all nodes (env | grep UCX_); ucx_info -cf lists the settings and their values",
@@ -130,8 +124,7 @@ var adapterCauses = []cause{
 		id: "log.wrong-interface", grade: family, words: []string{"status -6: Destination is unreachable"},
 		form: re(`[Ee]ndpoint .*status -6: Destination is unreachable`),
 		says: "UCX of {who} has no way to the address of another process that was given to it: no adapter or interface " +
-			"that " +
-			"it may use reaches the network of that address",
+			"that it may use reaches the network of that address",
 		do: "let all processes name the address of the network that UCX is to use: for Dask the same --interface NAME for " +
 			"scheduler, workers and client (ip -br addr shows the names), and UCX_NET_DEVICES that fits it; UCX_TLS=tcp shows " +
 			"whether the rest works",

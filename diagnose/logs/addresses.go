@@ -35,8 +35,7 @@ var addressCauses = []cause{
 		form: re(`[Cc]onnect(?:ing)? to ` + ownAddress + `(?:<\d+>)? ?(?:failed|timed out|returned)(?:[ ` +
 			`:]+(?P<why>[A-Z][\w ]+))?`),
 		says: "NCCL of {who} calls {addr}, a link-local address: the interface[ {if}] that NCCL chose has no other, and " +
-			"is no " +
-			"network between the hosts",
+			"is no network between the hosts",
 		do: "set NCCL_SOCKET_IFNAME to the interface with the address by which the hosts reach each other, the same on all " +
 			"(ip -br addr), or leave this one out (NCCL_SOCKET_IFNAME=^{if}); in a cloud it is often the second half of the " +
 			"first interface (Azure's accelerated networking: enP…)",
@@ -55,8 +54,7 @@ var addressCauses = []cause{
 			"the host's network, and set MASTER_ADDR, VLLM_HOST_IP, ray start --node-ip-address or GLOO_SOCKET_IFNAME to the " +
 			"network that the hosts share. On one host look why the process with that address does not answer",
 		need: []string{"ip -br addr of both hosts, in the job's containers", "where that address was set: MASTER_ADDR, " +
-			"or the " +
-			"framework's choice of its own address"},
+			"or the framework's choice of its own address"},
 		from: "docker0, RFC 3927, RFC 4291",
 	}, {
 		id: "log.store-unreachable", grade: open, soft: true, words: []string{"client socket has timed out",
@@ -64,8 +62,7 @@ var addressCauses = []cause{
 		form: re(`connect to [\[(]{0,2}(?:::ffff:)?(?P<host>127\.[\d.]+|localhost|::1)\]?(?:, |:)(?P<port>\d+)`),
 		not:  []string{"errno: 97"},
 		says: "{who} cannot connect to the store at {host} port {port}, which is its own host: rank 0 does not listen " +
-			"there, " +
-			"or runs on another host",
+			"there, or runs on another host",
 		need: append([]string{"over several hosts: MASTER_ADDR must be an address of rank 0's host that the others reach"},
 			storeNeed...),
 		from: "torch TCPStore",

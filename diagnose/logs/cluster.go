@@ -138,8 +138,7 @@ var clusterCauses = []cause{
 			"operator that " +
 			"has it (PodGroup: Volcano, or scheduler-plugins), or choose the scheduler or version that is there",
 		need: []string{"kubectl get crd, and kubectl api-resources", "the version of the operator that asks for it, " +
-			"and its " +
-			"settings (as --gang-scheduler-name)"},
+			"and its settings (as --gang-scheduler-name)"},
 		from: "kubernetes apimachinery errors.go",
 	}, {
 		id: "log.k8s-refused", grade: decisive, words: []string{"admission webhook "},

@@ -35,8 +35,7 @@ var commandCauses = []cause{
 		says: "MPI of {who} was started without mpirun, and finds no orted (prted) that it can start: it is not installed " +
 			"there, or MPI was moved",
 		do: "start the program by the mpirun of the same MPI, or by srun --mpi=pmix; for a program alone set OPAL_PREFIX " +
-			"to " +
-			"the folder of a moved MPI, and have orted in PATH",
+			"to the folder of a moved MPI, and have orted in PATH",
 		need: []string{"which orted prted, and ldd of the program, in the job's shell or container"},
 		from: "open-mpi/ompi ess_singleton_module.c",
 	}, {

@@ -31,8 +31,7 @@ var coordinationCauses = []cause{
 		id: "log.task-restarted", grade: family, words: []string{"tried to connect with a different incarnation"},
 		form: re(`(?:^|[\s:/])(?P<rank>\d+) unexpectedly tried to connect with a different incarnation`),
 		says: "{who} (process numbers of JAX or TensorFlow) joined the coordinator a second time as a new process, " +
-			"while the " +
-			"session of the first one still ran",
+			"while the session of the first one still ran",
 		do: "restart all processes together with a new coordinator, not single ones (a pod's restartPolicy, a task's " +
 			"retries); where all began at the same time, two jobs share the address of one coordinator: give each its own port",
 		need: []string{"why the first of these processes ended: its output, or a preemption of its machine",
@@ -49,11 +48,9 @@ var coordinationCauses = []cause{
 			"UNAVAILABLE", "Master init: DeadlineExceeded", "Master init: DEADLINE_EXCEEDED"},
 		form: re(`Master init: (?P<why>.+)`),
 		says: "TensorFlow of {who} cannot reach a task of its cluster ({why}): that one is not started yet, has ended, " +
-			"or has " +
-			"another address than the cluster's list",
+			"or has another address than the cluster's list",
 		do: "start all tasks (worker, ps, chief), each with the same list of addresses (TF_CONFIG, ClusterSpec), and " +
-			"let the " +
-			"first ones wait for the others; nc -zv HOST PORT from this host for each address",
+			"let the first ones wait for the others; nc -zv HOST PORT from this host for each address",
 		need: []string{"which tasks run, and where they listen (ss -ltn there)", "TF_CONFIG or ClusterSpec of each task"},
 		from: "tensorflow distributed_runtime/master.cc",
 	}, {

@@ -16,8 +16,7 @@ var countCauses = []cause{
 		id: "log.world-size-mismatch", grade: decisive, words: []string{"does not match torch "},
 		form: re(`MPI (?P<what>world size|rank) (?P<a>\d+) does not match torch (?:world size|rank) (?P<b>\d+)`),
 		says: "in one process MPI says {what} {a}, and torch {b}: it was started by mpirun, and torch took its numbers " +
-			"from " +
-			"somewhere else",
+			"from somewhere else",
 		do: "give torch the numbers of MPI: RANK=$OMPI_COMM_WORLD_RANK, WORLD_SIZE=$OMPI_COMM_WORLD_SIZE, " +
 			"LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK and one MASTER_ADDR, before init_process_group; or let one launcher " +
 			"do all (deepspeed, torchrun, launch mpirun)",
@@ -52,8 +51,7 @@ var countCauses = []cause{
 			`(?P<product>\S+)`),
 		says: "the product of the parallel sizes of {who} ({product}) is not the number of processes[, {b}]",
 		do: "start as many processes as that product (all nodes together), or change a parallel size so that the " +
-			"product is " +
-			"the number of processes",
+			"product is the number of processes",
 		from: "torchtitan parallel_dims.py, TensorRT-LLM executorImpl.cpp",
 	}, {
 		id: "log.parallel-sizes", grade: decisive, words: []string{"divisible by "},
@@ -75,8 +73,7 @@ var countCauses = []cause{
 		id: "log.parallel-sizes", grade: family, with: "parallel.groups", words: []string{"divisible by "},
 		form: re(notDivisible), test: uneven,
 		says: "the number of processes[, {of}] {n} of {who} is no multiple of {m}[, the {by}], the size of a parallel " +
-			"group " +
-			"[ (in {latest})]",
+			"group [ (in {latest})]",
 		do: "start a multiple of {m} processes, or lower that parallel size (expert, tensor, pipeline, sequence): their " +
 			"product must divide the number of processes. Are all nodes in the job?",
 		need: []string{"the parallel sizes, and the number of processes that were started"},
@@ -86,8 +83,7 @@ var countCauses = []cause{
 		not:  []string{"arning", "WARN", "INFO", "rounding", "padding", "padded", "will be"},
 		says: "two sizes of {who} do not fit: {n}[, the {of},] is no multiple of {m}[, the {by}]",
 		do: "compare {n} and {m} with the number of processes, the parallel sizes (tensor, pipeline, expert, sequence), " +
-			"the " +
-			"batch sizes and the model's heads and layers: change one so that it divides the other",
+			"the batch sizes and the model's heads and layers: change one so that it divides the other",
 		need: []string{"the parallel sizes and batch sizes, and the number of processes that were started"},
 		from: "Megatron, DeepSpeed, vllm",
 	},

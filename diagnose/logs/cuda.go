@@ -5,8 +5,7 @@ import "strconv"
 const (
 	tpuSays = "the TPU of {who} is held by another process, as a rule of another user"
 	tpuDo   = "end that process on that host: sudo lsof -w /dev/accel* /dev/vfio/* shows it; where none is left, " +
-		"remove " +
-		"/tmp/libtpu_lockfile"
+		"remove /tmp/libtpu_lockfile"
 )
 
 var tpuNeed = []string{"lsof -w /dev/accel* /dev/vfio/* of that host, as root"}
@@ -95,8 +94,7 @@ var cudaCauses = []cause{
 		form: opt(`for ISA: \S*?(?P<isa>gfx\w+)|GPU arch ?: ?(?P<isa>gfx\w+)|found for:? ?(?P<isa>gfx\w+)`),
 		says: "the program of {who}, or a library, has no code for this AMD GPU[ ({isa})]",
 		do: "install a build of torch, ROCm and RCCL that has that GPU in its list (rocminfo | grep gfx; roc-obj-ls " +
-			"LIBRARY " +
-			"shows a library's), or build it: AMDGPU_TARGETS, PYTORCH_ROCM_ARCH",
+			"LIBRARY shows a library's), or build it: AMDGPU_TARGETS, PYTORCH_ROCM_ARCH",
 		need: []string{"rocminfo | grep gfx, and python -c 'import torch; print(torch.cuda.get_arch_list())'"},
 		from: "ROCm clr hip_fatbin.cpp",
 	}, {
@@ -170,8 +168,7 @@ var cudaCauses = []cause{
 		form: re(`(?P<what>TPU|NPU|HPU|GPU|accelerator|[Dd]evice).*in use by process with pid (?P<pid>\d+)`),
 		says: "the {what} of {who} is held by another process, pid {pid}",
 		do: "look what it is (ps -fp {pid} on that host): a parent of this job that has opened the device before it " +
-			"started " +
-			"its workers, or an earlier run, which you end by kill {pid}",
+			"started its workers, or an earlier run, which you end by kill {pid}",
 		need: []string{"ps -fp {pid} of that host"},
 	}, {
 		id: "log.gpu-busy", grade: family, words: []string{"/dev/vfio/", "iommu group /dev/"},
@@ -180,8 +177,7 @@ var cudaCauses = []cause{
 		not:  []string{"No such file", "ermission denied", "not permitted"},
 		says: "the TPU of {who} ({dev}) is held by another process",
 		do: "end that process on that host: lsof -w /dev/vfio/* shows it (also in other containers and pods), and " +
-			"start again; " +
-			"one process per host may use the TPU, as a rule",
+			"start again; one process per host may use the TPU, as a rule",
 		need: []string{"lsof -w /dev/vfio/* of that host, outside of the container too"},
 		from: "libtpu",
 	}, {

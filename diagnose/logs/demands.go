@@ -8,11 +8,9 @@ import (
 
 const (
 	noNodeSays = "Ray has no node of the address {addr} with what is asked for: Ray knows that node by another " +
-		"one, or it " +
-		"is busy"
+		"one, or it is busy"
 	noNodeDo = "set VLLM_HOST_IP on each node to the address that ray list nodes shows for it: an IP, not a name; " +
-		"compare " +
-		"ray status with the number of GPUs asked for"
+		"compare ray status with the number of GPUs asked for"
 	nodeDemand = `\{[^}]*'node:(?P<addr>[^'_][^']*)'`
 )
 

@@ -68,8 +68,7 @@ var deviceCauses = []cause{
 		id: "log.rdma-device", grade: family, soft: true, words: []string{"No active HCAs found"},
 		says: "MPI (MVAPICH) of {who} finds no RDMA adapter with an active port",
 		do: "on that host: ibstat must show State: Active; in a container ls -l /dev/infiniband. Without RDMA use an " +
-			"MPI or " +
-			"a build for TCP",
+			"MPI or a build for TCP",
 		need: rdmaNeed, from: "MVAPICH rdma_iba_priv.c",
 	}, {
 		id: "log.rdma-device", grade: family, quiet: true, soft: true, words: []string{"/dev/infiniband/"},
@@ -79,8 +78,7 @@ var deviceCauses = []cause{
 		not:  probes,
 		says: "{who} cannot open {dev} ({why}): the container does not have it, or the user has no right to it",
 		do: "start the container with --device=/dev/infiniband (with uverbs* and rdma_cm), in Kubernetes with the " +
-			"rdma " +
-			"resource; outside of one the files are to be open for all (udev, rdma-core): ls -l {dev}",
+			"rdma resource; outside of one the files are to be open for all (udev, rdma-core): ls -l {dev}",
 		need: rdmaNeed, from: "linux-rdma/rdma-core",
 	}, {
 		id: "log.rdma-device", grade: family, quiet: true, soft: true, words: noRDMAWords, form: re(noRDMA),
@@ -149,8 +147,7 @@ var deviceCauses = []cause{
 		form: re(`failed to move RDMA device (?P<dev>[\w.-]+) to (?:\w+ )?(?:namespace|netns)\S* (?P<why>.*)`),
 		says: "the RDMA device {dev} of {where} cannot be given to a pod ({why})",
 		do: "rdma system on that node must show netns exclusive (rdma system set netns exclusive, before any pod uses " +
-			"RDMA, " +
-			"and ib_core netns_mode=0 at boot); with netns shared leave the rdma plugin out of the network",
+			"RDMA, and ib_core netns_mode=0 at boot); with netns shared leave the rdma plugin out of the network",
 		from: "k8snetworkplumbingwg/rdma-cni",
 	}, {
 		id: "log.k8s-device", grade: decisive, words: []string{"cannot find a network-attachment-definition ("},
@@ -172,15 +169,13 @@ var deviceCauses = []cause{
 			`Requested: (?P<want>\d+), Available: (?P<has>\d+)|(?P<why>[^,;]+))`),
 		says: "a node refuses a pod[: it asks for {want} {what}, and {has} are free][: {why}]",
 		do: "nvidia-smi on that node, and the output of its device plugin: a device that is unhealthy, or a plugin that " +
-			"was " +
-			"restarted; delete the pod, so that it is placed again",
+			"was restarted; delete the pod, so that it is placed again",
 		from: "kubernetes kubelet cm/devicemanager",
 	}, {
 		id: "log.k8s-device-plugin", grade: family, quiet: true, soft: true,
 		words: []string{"Incompatible strategy detected ", "No devices found. Waiting indefinitely"},
 		says: "the device plugin of {where} finds no GPU: its container does not run with NVIDIA's runtime, or the node " +
-			"has " +
-			"no driver or no GPU",
+			"has no driver or no GPU",
 		do: "make nvidia the default runtime of that node (nvidia-ctk runtime configure --set-as-default, or " +
 			"runtimeClassName: nvidia for the plugin), and see nvidia-smi on the host; on nodes without GPUs start no plugin",
 		need: []string{"nvidia-smi on that node, and the settings of its container engine"},

@@ -43,11 +43,9 @@ var driverCauses = []cause{
 			"required to support device connections have been exhausted", "MPS client has been terminated"},
 		unless: inCode,
 		says: "{who} is a client of CUDA's MPS, and gets no service: its daemon does not run, is of another user, has " +
-			"ended " +
-			"after an error of a client, or has no more room",
+			"ended after an error of a client, or has no more room",
 		do: "on that node: echo get_server_list | nvidia-cuda-mps-control; start it anew (nvidia-cuda-mps-control -d) as " +
-			"that " +
-			"user, or unset CUDA_MPS_PIPE_DIRECTORY and remove the folder /tmp/nvidia-mps to go on without",
+			"that user, or unset CUDA_MPS_PIPE_DIRECTORY and remove the folder /tmp/nvidia-mps to go on without",
 		need: []string{"control.log and server.log of MPS (/var/log/nvidia-mps, CUDA_MPS_LOG_DIRECTORY) of that node"},
 		from: "CUDA driver API, CUDA_ERROR_MPS_CONNECTION_FAILED",
 	}, {
@@ -72,8 +70,7 @@ var driverCauses = []cause{
 		says: "{who} finds no library of the NVIDIA driver (libnvidia-ml.so.1): its container was started without GPUs, or " +
 			"without the driver's tools",
 		do: "start the container with the GPUs and NVIDIA_DRIVER_CAPABILITIES=compute,utility (docker --gpus all, " +
-			"apptainer " +
-			"or singularity --nv); nvidia-smi must work in it",
+			"apptainer or singularity --nv); nvidia-smi must work in it",
 		need: []string{"nvidia-smi on the node, and in the container"}, from: "NVIDIA/nccl nvmlwrap.cc",
 	}, {
 		id: "log.cuda-error", grade: open, soft: true, words: []string{"operation not supported'", "OS call failed or "},
@@ -98,8 +95,7 @@ var driverCauses = []cause{
 			"Cuda failure 'unknown error'", "Cuda failure 999", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"},
 		not: []string{"NCCL INFO"}, unless: inCode,
 		says: "CUDA of {who} does not start (unknown error, 999): the module nvidia_uvm is not loaded or /dev/nvidia-uvm " +
-			"is " +
-			"not in the container, CUDA_VISIBLE_DEVICES was changed after the start, or the driver is in a bad state",
+			"is not in the container, CUDA_VISIBLE_DEVICES was changed after the start, or the driver is in a bad state",
 		need: []string{"ls -l /dev/nvidia* on the host and in the container, and lsmod | grep nvidia_uvm (nvidia-modprobe " +
 			"-u -c 0 makes the files)", "dmesg | grep -E 'NVRM|Xid' of that node",
 			"does the program set CUDA_VISIBLE_DEVICES after the import of torch"},
@@ -108,5 +104,4 @@ var driverCauses = []cause{
 }
 
 const resetGPU = "drain that node; dmesg | grep Xid shows which GPU and error; reset it (nvidia-smi --gpu-reset, " +
-	"with no " +
-	"process on it) or reboot, and replace it if it happens again"
+	"with no process on it) or reboot, and replace it if it happens again"

@@ -24,8 +24,7 @@ var efaCauses = []cause{
 		id: "log.efa", grade: family, words: []string{"Unreachable remote", "incorrect inbound/outbound"},
 		form: re(ofEFA + `(?:Unreachable remote|incorrect inbound/outbound)` + efaHost), not: []string{"NCCL INFO", "<info>"},
 		says: "the EFA of {who} never got an answer from the other end[, {host}]: the security group does not let all " +
-			"traffic " +
-			"through between the instances, or they are in different subnets",
+			"traffic through between the instances, or they are in different subnets",
 		do: "let the security group of the instances permit all traffic (all protocols) from and to itself, inbound and " +
 			"outbound, for all of them; put them into one subnet. Where other jobs run so, look whether the other end ended",
 		need: efaNeed, from: "libfabric prov/efa efa_strerror.c",
@@ -44,8 +43,7 @@ var efaCauses = []cause{
 		form: re(ofEFA + `Unresponsive re(?:ceiver|mote)(?: \((?P<why>[a-z][\w ]+)\))?` + efaHost), not: []string{"NCCL INFO",
 			"<info>", "NET/OFI Request", "NET/OFI Operation"},
 		says: "the EFA of {who} gets no answer from the other end[, {host}][ ({why})]: that process or its host has " +
-			"failed; " +
-			"where no transfer worked before, the security group does not let all traffic through",
+			"failed; where no transfer worked before, the security group does not let all traffic through",
 		need: append([]string{"the output of the other end, and the kernel's log of its host"}, efaNeed[0], efaNeed[2]),
 		from: "libfabric prov/efa efa_strerror.c",
 	}, {
@@ -60,8 +58,7 @@ var efaCauses = []cause{
 			"Remote feature mismatch", "nvalid packet type received"},
 		form: re(efaForm + `.*?(?P<why>(?:Deprecated|Unknown|Invalid) packet type|Remote feature mismatch)` + efaHost),
 		says: "libfabric of {who} does not understand what the other end[, {host},] sends ({why}): the hosts have " +
-			"different " +
-			"versions of libfabric or of its settings for the EFA",
+			"different versions of libfabric or of its settings for the EFA",
 		do: "install the same EFA software in all images and hosts (fi_info --version on each); unset FI_EFA_* that only " +
 			"some hosts have; FI_EFA_USE_ZCPY_RX=0 on all helps where they must differ",
 		need: []string{"fi_info --version, and env | grep FI_, of each host in the job's container"},
@@ -116,8 +113,7 @@ var efaCauses = []cause{
 		says: "the OFI plugin of {who} cannot use GPUDirect, which the adapter offers: libfabric, its settings or the " +
 			"driver do not permit it",
 		do: "unset FI_HMEM and FI_EFA_USE_DEVICE_RDMA, and install one release of the EFA software on host and in the " +
-			"image " +
-			"(fi_info -p efa -c FI_HMEM must list the device)",
+			"image (fi_info -p efa -c FI_HMEM must list the device)",
 		need: []string{"fi_info --version, and env | grep FI_, in the job's container"},
 		from: "aws/aws-ofi-nccl nccl_ofi_ofiutils.cpp",
 	},

@@ -13,8 +13,7 @@ var (
 		says: "{who} was killed by SIGKILL: as a rule for its memory (the limit of its container or job, or a full host), " +
 			"else by the scheduler or a user",
 		do: "look at dmesg on that node, and at the memory limit of its container or cgroup: raise it, or let the " +
-			"program use " +
-			"less",
+			"program use less",
 		need: []string{"dmesg of that node around this time", "kubectl describe pod, or sacct -j JOB --format=State,MaxRSS"},
 	}
 	exitBus = cause{

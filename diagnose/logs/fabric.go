@@ -32,8 +32,7 @@ var fabricCauses = []cause{
 			` on (?P<dev>[\w.-]+): (?:Cannot allocate memory|ENOMEM)`),
 		says: "PSM3 of {who} cannot lock memory for {dev} ({what}): the limit of locked memory, or too little free memory",
 		do: "on that node, in the job's own shell: ulimit -l must say unlimited (LimitMEMLOCK=infinity for slurmd, " +
-			"memlock in " +
-			"limits.conf for ssh, docker --ulimit memlock=-1)",
+			"memlock in limits.conf for ssh, docker --ulimit memlock=-1)",
 		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
 		from: "libfabric prov/psm3 verbs_ep.c",
 	}, {
@@ -53,8 +52,7 @@ var fabricCauses = []cause{
 		id: "log.mpi-fabric", grade: family, words: []string{" can't open hfi unit: "},
 		form: re(`(?:^|\s)(?:(?P<node>[A-Za-z][\w.-]*?)\.\d+)?PSM2? can't open hfi unit: -?\d+(?: \(err=(?P<err>\d+)\))?`),
 		says: "PSM2 of {who} cannot open its Omni-Path adapter[ (error {err})]: its link is down, the device file is " +
-			"missing " +
-			"or not permitted, or all its contexts are in use",
+			"missing or not permitted, or all its contexts are in use",
 		do: "on that node: is the link active (opainfo), is /dev/hfi1_0 there and open to the user, which other processes " +
 			"hold contexts (lsof /dev/hfi1*); leave the node out until it works. Where the nodes have no Omni-Path: " +
 			"FI_PROVIDER=tcp or verbs",
@@ -64,8 +62,7 @@ var fabricCauses = []cause{
 		id: "log.mpi-fabric", grade: family, words: []string{" can't open nic unit: "},
 		form: re(`(?:^|\s)(?:(?P<node>[A-Za-z][\w.-]*?)\.\d+)?PSM3 can't open nic unit: -?\d+(?: \(err=(?P<err>\d+)\))?`),
 		says: "PSM3, the provider of libfabric that MPI of {who} chose, cannot open a network adapter[ (error {err})]: it " +
-			"does " +
-			"not fit that adapter, or the adapter's link is down",
+			"does not fit that adapter, or the adapter's link is down",
 		do: "choose another provider on all nodes: FI_PROVIDER=tcp, verbs or ^psm3; where PSM3 is wanted, name its adapter " +
 			"(PSM3_NIC) and see ibv_devinfo",
 		need: []string{"fi_info, ibv_devinfo and FI_PROVIDER of each node"},
@@ -76,8 +73,7 @@ var fabricCauses = []cause{
 			`(?:.*:\w+:(?P<why>[^:)]+)\))?`),
 		says: "MPI of {who} cannot enter the addresses of the other ranks into libfabric ({call} failed[: {why}])",
 		do: "start with fewer nodes to see whether the size of the job is the limit; use one version of libfabric and of " +
-			"its " +
-			"provider (on AWS the EFA installer) on all nodes; FI_PROVIDER=tcp shows whether the rest works",
+			"its provider (on AWS the EFA installer) on all nodes; FI_PROVIDER=tcp shows whether the rest works",
 		need: []string{"fi_info of each node, and the version of libfabric", "a run with FI_LOG_LEVEL=warn",
 			"the output of the ranks that are first in the log: did a peer end before"},
 		from: "pmodels/mpich ofi_init.c",
@@ -112,8 +108,7 @@ var fabricCauses = []cause{
 		id: "log.mpi-fabric", grade: family, soft: true, words: []string{"failed an OFI Libfabric library call"},
 		form: opt(`library call \((?P<call>\w+)\)`),
 		says: "Open MPI of {who} cannot use libfabric[ ({call} failed)]: its provider does not fit the hosts' adapters; " +
-			"some " +
-			"jobs go on without it",
+			"some jobs go on without it",
 		do: "where the job does not go on: leave libfabric out (--mca mtl ^ofi --mca btl ^ofi), or choose a provider " +
 			"that fi_info shows (FI_PROVIDER)",
 		need: []string{"fi_info and FI_PROVIDER of that node"},

@@ -68,8 +68,7 @@ var hcclCauses = []cause{
 		form: re(`listen on ip\[(?P<addr>[^\]]*)\] and specific port\[(?P<port>\d+)\] fail|` +
 			`listen start failed, port\[(?P<port>\d+)\]`),
 		says: "HCCL of {who} cannot listen on its port {port}[ of the address {addr}]: another process uses it, as a " +
-			"rule one " +
-			"of an earlier run, or one that shares the NPU or the host",
+			"rule one of an earlier run, or one that shares the NPU or the host",
 		do: hcclPorts,
 		need: []string{"ss -ltnp on that host, and npu-smi info: which processes use the NPU",
 			"the HCCL_*_PORT* of all processes there"},
@@ -86,8 +85,7 @@ var hcclCauses = []cause{
 		id: "log.hccl-transfer", grade: open, words: []string{"Create Dest error"},
 		form: re(`EI0009\)?:.*Create Dest error(?:.*?dst_rank\[(?P<peer>\d+)\](?:.*?remote_ip_addr\[(?P<addr>[^\]]*)\])?)?`),
 		says: "HCCL of {who} could not connect to another rank[, rank {peer}][ ({addr})]: that rank ended or failed " +
-			"before, or " +
-			"the path between both NPUs does not work",
+			"before, or the path between both NPUs does not work",
 		need: []string{"the output of the other rank: its own error, or that it ended before",
 			"on both nodes: hccn_tool -i N -link -g, -ip -g and -net_health -g", "the plog of both ranks"},
 		from: "CANN, errors of HCCL",

@@ -45,8 +45,7 @@ var hostCauses = []cause{
 		form: re(`you tried to allocate (?P<size>\d+ bytes)|MemoryError: Unable to allocate (?P<size>[\d.]+ ?\w+)`),
 		says: "{who} gets no more memory of the host: it asks for {size} at once",
 		do: "a size that is too large for the host is an error of the program or its data; else give the job more " +
-			"memory, or " +
-			"start fewer processes and DataLoader workers on the host; ulimit -v must say unlimited",
+			"memory, or start fewer processes and DataLoader workers on the host; ulimit -v must say unlimited",
 		need: []string{"free -g of that node, the memory limit of the job or container, and ulimit -v"},
 		from: "torch c10/core/CPUAllocator, numpy",
 	}, {

@@ -125,8 +125,7 @@ var kernelCauses = []cause{
 		id: "log.ib-device", grade: family, words: []string{"health compromised", "evice's health compromised"},
 		form: re(`mlx5_core (?P<pci>[\da-f:]+\.\d).*health compromised`),
 		says: "the RDMA adapter at {pci} of {where} no longer answers its driver: its firmware has stopped, or the " +
-			"device is " +
-			"broken",
+			"device is broken",
 		do: "drain that node; dmesg | grep mlx5_core shows what was before; reset the adapter (mlxfwreset) or " +
 			"power-cycle the " +
 			"node, update its firmware, and replace it if it happens again",
@@ -148,8 +147,7 @@ var kernelCauses = []cause{
 			`[Uu]ncorrectable (?:hardware )?errors?|Fatal error during GPU init|` +
 			`device lost from bus)`),
 		says: "an AMD GPU[ at {pci}] of {where} has stopped or has an error ({why}): a kernel that hangs, the driver, " +
-			"or the " +
-			"hardware",
+			"or the hardware",
 		do: "drain that node; dmesg | grep amdgpu has the first error; reset the GPU (rocm-smi --gpureset) or reboot, and " +
 			"replace it if it happens again",
 		need: []string{"dmesg | grep amdgpu of that node", "rocm-smi and rocm-smi --showras all of that node"},
@@ -193,8 +191,7 @@ var kernelCauses = []cause{
 		form: re(`(?P<what>(?:soft|hard) lockup) - CPU#|` +
 			`task (?P<proc>[^:]+):(?P<pid>\d+) blocked for more than (?P<secs>\d+) seconds`),
 		says: "the kernel of {where} reports [that {proc} (pid {pid}) waits for more than {secs} s, as a rule for " +
-			"storage or " +
-			"a device][a processor that does not go on ({what})]",
+			"storage or a device][a processor that does not go on ({what})]",
 		need: []string{"dmesg of that node: the stack below this line shows what it waits for",
 			"do the file systems there answer (NFS, Lustre): df, ls"},
 		from: "Linux kernel/hung_task.c, watchdog.c",

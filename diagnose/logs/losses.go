@@ -9,8 +9,7 @@ var lossCauses = []cause{
 		id: "log.gloo-mesh", grade: open,
 		words: []string{"connectFullMesh failed", "failed to connect, willRetry=0"},
 		says: "{who} cannot connect to another rank (Gloo): Gloo of a host chose an address that the others do not reach, " +
-			"a " +
-			"firewall is between, or that rank has ended",
+			"a firewall is between, or that rank has ended",
 		need: []string{
 			"which address Gloo takes on each node: the one of getent hosts $(hostname), or of GLOO_SOCKET_IFNAME; set that " +
 				"to the interface that the nodes share (with vLLM and Ray before ray start)",
@@ -100,8 +99,7 @@ var lossCauses = []cause{
 		says: "{who} (its task number in {job}) sent no more heartbeats: it failed, was preempted, or its node or network " +
 			"did",
 		need: []string{"the output of that process and the kernel's log of its node", "was its machine preempted: the " +
-			"events " +
-			"of the scheduler or the cloud"},
+			"events of the scheduler or the cloud"},
 		from: "tensorflow coordination_service.cc",
 	}, {
 		id: "log.peer-lost", grade: ended, with: "torch.peer",

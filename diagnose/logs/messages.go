@@ -7,16 +7,14 @@ var messageCauses = []cause{
 		form: re(`(?:Message from rank (?P<peer>\d+) and tag (?P<tag>-?\d+)|[Mm]essage) truncated; (?P<has>\d+) bytes ` +
 			`received but buffer size is (?P<room>\d+)`),
 		says: "{who} got a message that is longer than its buffer ({has} bytes[ from rank {peer}] for {room}): the ranks " +
-			"do not " +
-			"agree on its size, or it is another message than the one expected",
+			"do not agree on its size, or it is another message than the one expected",
 		do: truncatedDo, need: truncatedNeed, from: "pmodels/mpich",
 	}, {
 		id: "log.mpi-truncated", grade: family, wraps: true, words: []string{"MPI_ERR_TRUNCATE", ": Message truncated, " +
 			"error"},
 		form: opt(`Fatal error in P?(?P<call>MPI_\w+)`),
 		says: "{who} got a message that is longer than its buffer[, in {call}]: the ranks do not agree on its size, or it " +
-			"is " +
-			"another message than the one expected",
+			"is another message than the one expected",
 		do: truncatedDo, need: truncatedNeed, from: "MPI standard, MPI_ERR_TRUNCATE",
 	}, {
 		id: "log.worlds-of-one", grade: family, soft: true,
@@ -35,8 +33,7 @@ var messageCauses = []cause{
 		form: re(`^\s*Error: {4,}(?P<why>[A-Z].*)`),
 		says: "mpirun cannot execute the program[ {fact}] on {where}: {why}",
 		do: "give mpirun the path of the program: it must be a file, with the right to execute it (chmod +x), on each " +
-			"host, " +
-			"on a file system that is not mounted noexec, and built for its CPU",
+			"host, on a file system that is not mounted noexec, and built for its CPU",
 		need: []string{"ls -l and file of it on that host"},
 		from: "open-mpi/ompi odls_default",
 	}, {
@@ -45,8 +42,7 @@ var messageCauses = []cause{
 		says: "{lib} of {who} has no component for its framework {frame}: the one that the environment names is not " +
 			"installed there, or MPI was moved after it was built",
 		do: "unset the variable that names it (env | grep _MCA_), or install it on that host; a moved MPI needs " +
-			"OPAL_PREFIX, " +
-			"and a moved PMIx PMIX_PREFIX",
+			"OPAL_PREFIX, and a moved PMIx PMIX_PREFIX",
 		from: "open-mpi/ompi, openpmix",
 	}, {
 		id: "log.mpi-pml", grade: family, words: []string{" selected pml "},
@@ -60,8 +56,7 @@ var messageCauses = []cause{
 		id: "log.mpi-pml", grade: family, words: []string{" selected pml "},
 		form: re(pmlForm + `\s*$`),
 		says: "MPI on {where} chooses {own} for its messages (PML), and gets no choice from a rank on {host}: the " +
-			"PMIx that the " +
-			"ranks use does not pass it on, or the ranks choose differently",
+			"PMIx that the ranks use does not pass it on, or the ranks choose differently",
 		do: "start it with the mpirun of the same MPI, or with srun --mpi=pmix where Slurm has the PMIx that this MPI " +
 			"was built " +
 			"for (ompi_info | grep -i pmix, srun --mpi=list); PMIX_MCA_gds=hash and --mca pml {own} on all hosts show which",
@@ -80,11 +75,9 @@ var messageCauses = []cause{
 		id: "log.mpi-version-mismatch", grade: family, words: []string{"mpi/pmix: ERROR: Bad request from "},
 		form: re(`pmixp_\w+\.c:.*Bad request from (?P<host>[\w.-]+): (?P<why>nspace .* asked for -\d+)`),
 		says: "the PMIx plugin of Slurm gets a request that it does not know, from {host} ({why}): the program uses a " +
-			"newer " +
-			"PMIx than Slurm, as a rule",
+			"newer PMIx than Slurm, as a rule",
 		do: "build MPI with the PMIx that Slurm was built with (srun --mpi=list, ompi_info | grep -i pmix), or start " +
-			"with " +
-			"mpirun, or with srun --mpi=pmi2",
+			"with mpirun, or with srun --mpi=pmi2",
 		need: []string{"the versions of PMIx of the program and of Slurm", "srun --mpi=list"},
 		from: "slurm mpi/pmix pmixp_dmdx.c",
 	}, {
@@ -131,7 +124,6 @@ var messageFacts = []cause{
 }
 
 const truncatedDo = "compare the counts and types of the send and the receive in the program, and the input that " +
-	"each rank " +
-	"reads; a debugger or a build with checks shows the call"
+	"each rank reads; a debugger or a build with checks shows the call"
 
 var truncatedNeed = []string{"the stack of that rank at this call", "the sizes that both ranks compute"}

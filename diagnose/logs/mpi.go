@@ -9,8 +9,7 @@ var mpiCauses = []cause{
 		id: "log.mpi-spawn", grade: decisive, with: "mpi.spawn", words: []string{"already filled",
 			"not enough slots available in the system"},
 		says: "MPI has no free slot for the processes that {who} spawns (MPI_Comm_spawn): the allocation or the list of " +
-			"hosts " +
-			"has as many slots as processes that run already",
+			"hosts has as many slots as processes that run already",
 		do: "OMPI_MCA_rmaps_base_oversubscribe=1 (Open MPI 5: PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe) " +
 			"lets it " +
 			"start them all the same; or ask for more slots (--ntasks, --host HOST:N), or unset SLURM_* where it was started " +
@@ -21,8 +20,7 @@ var mpiCauses = []cause{
 		words: []string{"not enough slots available in the system", "More processes requested than permitted"},
 		says:  "the hosts have fewer slots than processes were asked for",
 		do: "write HOST:N or slots=N for each host, N being how many processes it is to run (one for each GPU or core); " +
-			"or ask " +
-			"for fewer processes",
+			"or ask for fewer processes",
 		from: "open-mpi/ompi",
 	}, {
 		id: "log.wrong-interface", grade: decisive, words: []string{"connect() to ", "dest_addr="},
@@ -129,8 +127,7 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.pmi-mismatch", grade: family, with: "slurm.step", words: []string{"_client.c at line"}, form: re(pmixClient),
 		says: "the MPI of {who} was started by Slurm (srun), and reaches no PMIx server that it understands: srun was " +
-			"called " +
-			"without --mpi=pmix, or Slurm's PMIx is of another version than the one of this MPI",
+			"called without --mpi=pmix, or Slurm's PMIx is of another version than the one of this MPI",
 		do: "srun --mpi=list shows what Slurm has: start with srun --mpi=pmix (or pmix_v3, pmix_v4: the version of this " +
 			"MPI, " +
 			"ompi_info | grep -i pmix), or with mpirun inside of the allocation; a program that is not started by srun must " +
@@ -142,15 +139,13 @@ var mpiCauses = []cause{
 		says: "Intel MPI of {who} finds no PMI server, so each process is a world of its own: srun was called without the " +
 			"PMI library that Intel MPI is to use",
 		do: "export I_MPI_PMI_LIBRARY=/usr/lib64/libpmi2.so (of this Slurm) and srun --mpi=pmi2, or start with mpirun; " +
-			"for a " +
-			"single process the line means nothing",
+			"for a single process the line means nothing",
 		need: []string{"srun --mpi=list, and how it was started"},
 		from: "Intel MPI",
 	}, {
 		id: "log.mpi-version-mismatch", grade: family, words: []string{"_client.c at line"}, form: re(pmixClient),
 		says: "the MPI of {who} reaches no PMIx server that it understands: srun without --mpi=pmix, variables of a " +
-			"Slurm job " +
-			"that it is no part of, or another version of PMIx in its launcher",
+			"Slurm job that it is no part of, or another version of PMIx in its launcher",
 		do: "start it with the mpirun of the same MPI, or with srun --mpi=pmix (srun --mpi=list); in a container without a " +
 			"launcher unset SLURM_* and PMIX_*",
 		need: []string{"how it was started: mpirun, srun or alone", "ompi_info | grep -i pmix, and srun --mpi=list"},
@@ -280,8 +275,7 @@ var mpiCauses = []cause{
 		more:  re(`^\s*(?:Directory: +(?P<dir>\S+)|Error: +(?P<why>[A-Z].*?))\s*$`),
 		says:  "MPI cannot make a folder on {where}[, {dir}][: {why}]",
 		do: "ls -ld of that folder and of those above it, and df there. \"File exists\": a file, or a folder of " +
-			"another user, " +
-			"has that name; remove it. Or name another folder: TMPDIR, --mca orte_tmpdir_base DIR",
+			"another user, has that name; remove it. Or name another folder: TMPDIR, --mca orte_tmpdir_base DIR",
 		from: "open-mpi/ompi, openpmix help-util.txt",
 	}, {
 		id: "log.mpi-fabric", grade: family, words: []string{"hfi_userinit: "},

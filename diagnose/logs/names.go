@@ -3,8 +3,7 @@ package logs
 // orteCut is what Open MPI before 5 does with a name that has dots: it leaves the domain out
 // (plm_base_launch_support.c).
 const orteCut = "ssh looks {host} up, which has no address, and the list of hosts has it with a domain: Open MPI " +
-	"cuts the " +
-	"domain off"
+	"cuts the domain off"
 
 // nameCauses are names of hosts that a launcher passes on.
 var nameCauses = []cause{

@@ -161,8 +161,7 @@ var ncclCauses = []cause{
 		form: re(`undefined symbol: (?P<sym>nccl\w+)`),
 		says: "{who} loads an NCCL that is older than the one it was built for: {sym} is missing in it",
 		do: "pip list | grep -i nccl: of several (nvidia-nccl-cu11, nvidia-nccl-cu12) remove all but the one that torch " +
-			"asks " +
-			"for, and install that one again; else look for another libnccl.so in LD_LIBRARY_PATH, LD_PRELOAD and " +
+			"asks for, and install that one again; else look for another libnccl.so in LD_LIBRARY_PATH, LD_PRELOAD and " +
 			"/etc/ld.so.conf (ldd of libtorch_cuda.so)",
 		from: "NVIDIA/nccl nccl.h",
 	}, {
@@ -178,8 +177,7 @@ var ncclCauses = []cause{
 		id: "log.library-mismatch", grade: decisive, words: []string{"OpenSSL version mismatch. Built against"},
 		form: re(`OpenSSL version mismatch\. Built against (?P<has>\w+), you have (?P<gets>\w+)`),
 		says: "ssh of {who} was built for another OpenSSL ({has}) than the one that it loads ({gets}): the system's ssh " +
-			"takes " +
-			"libcrypto from a conda environment or another folder of LD_LIBRARY_PATH",
+			"takes libcrypto from a conda environment or another folder of LD_LIBRARY_PATH",
 		do: "call the launcher without that folder in LD_LIBRARY_PATH, or install an ssh that belongs to the environment " +
 			"(conda install openssh); ssh -V must work in the same shell. Other lines of the launcher follow from this one",
 		from: "openssh entropy.c",
@@ -221,8 +219,7 @@ var ncclLast = []cause{
 func noPeerAccess(with string, form form, words ...string) cause {
 	return cause{id: "log.p2p-unsupported", grade: family, with: with, form: form, words: words,
 		says: "NCCL of {who} cannot reach the memory of another GPU of the host: PCIe's access control, the IOMMU, a " +
-			"VM, or " +
-			"GPUs that are hidden from the process",
+			"VM, or GPUs that are hidden from the process",
 		do: "set NCCL_P2P_DISABLE=1 for all ranks to go on, or let each process see all GPUs of the host " +
 			"(CUDA_VISIBLE_DEVICES); nvidia-smi topo -p2p r shows which pairs work",
 		need: []string{"nvidia-smi topo -p2p r of that node, and its kernel's log (IOMMU)",
@@ -232,8 +229,7 @@ func noPeerAccess(with string, form form, words ...string) cause {
 
 const (
 	ofiNone = "the OFI plugin of {who} finds no provider of libfabric that it can use: the container has no EFA " +
-		"device, or " +
-		"a libfabric without its provider"
+		"device, or a libfabric without its provider"
 	ofiNoneDo = "fi_info -p efa must list the device in the job's container: give the container /dev/infiniband (docker " +
 		"--device=/dev/infiniband/uverbs0, in Kubernetes vpc.amazonaws.com/efa), and install the EFA software in the image"
 )
@@ -313,8 +309,7 @@ var ncclOpen = []cause{
 			`Error: (?:(?P<prov>\d+) \()?(?P<why>[^().]+)`),
 		not: []string{"NCCL INFO"},
 		says: "a transfer of {who} over libfabric (the OFI plugin) failed: {why} (error {code}): the other end has " +
-			"ended, or " +
-			"the network between both ends does not carry it",
+			"ended, or the network between both ends does not carry it",
 		need: []string{"the output of the other ranks: did one end before",
 			"which provider it uses (the line NET/OFI Selected provider is; fi_info)",
 			"EFA: the security group must let all traffic through from and to itself",

@@ -3,8 +3,7 @@ package logs
 // The kernel answers "No route to host" where a router or the other host says so, or where no host has the address. A
 // process that has ended gives "Connection refused".
 const noRoute = "(No route to host): the address is of an interface that the hosts do not share, that host is off, " +
-	"or " +
-	"its firewall rejects the call; a rank that ended gives another answer"
+	"or its firewall rejects the call; a rank that ended gives another answer"
 
 // noRouteNeed is what decides between these.
 func noRouteNeed(name string) []string {

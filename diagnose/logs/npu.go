@@ -40,8 +40,7 @@ var npuCauses = []cause{
 			`\bEE1002\b|(?:tream|event) sync(?:hronize)? timeout|the specified timeout waiting event`),
 		not: []string{"timeout = "},
 		says: "work on the NPU of {who} did not end in time[ (error {code})]: a collective that waits for another rank, " +
-			"or a " +
-			"kernel that hangs",
+			"or a kernel that hangs",
 		need: []string{"the output and the plog (~/ascend/log) of all ranks: which one failed first, or is in no collective",
 			"HCCL_EXEC_TIMEOUT of all ranks, and how long the slowest rank computes",
 			"on each node: hccn_tool -i N -link -g and -net_health -g, and npu-smi info"},

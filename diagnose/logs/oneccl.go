@@ -30,8 +30,7 @@ var onecclCauses = []cause{
 		later: []string{"open failed: fd: "},
 		more:  re(`open failed: fd: -?\d+, errno: (?P<why>\w.*)`),
 		says: "oneCCL of {who} cannot open the device files of the GPUs that /dev/dri/by-path names[ ({why})]: the " +
-			"container " +
-			"lacks them, or the user has no right to them",
+			"container lacks them, or the user has no right to them",
 		do: driDo, need: driNeed, from: "oneCCL ze_fd_manager.cpp",
 	}, {
 		id: "log.gpu-ipc", grade: family, words: []string{"pidfd_getfd: ", "pidfd_getfd failed: ", "pidfd_open: "},
@@ -40,8 +39,7 @@ var onecclCauses = []cause{
 		not: []string{"CCL_WARN", "CCL_INFO", "CCL_DEBUG", " WARN", "[WARN", "WARNING", "arning: ", "[W]", " INFO ",
 			"fallback", "all back", "alling back", "alls back"},
 		says: "{who} may not take over a file descriptor of another process (pidfd_getfd: {why}), by which GPU memory " +
-			"is shared " +
-			"between the ranks of a host",
+			"is shared between the ranks of a host",
 		do: "start the container with --cap-add SYS_PTRACE, and all ranks of a host in one, or with --pid=host (where " +
 			"seccomp " +
 			"forbids the call: --security-opt seccomp=unconfined); without a container: sysctl kernel.yama.ptrace_scope=0. " +

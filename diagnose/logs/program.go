@@ -270,8 +270,7 @@ var programCauses = []cause{
 		says: "{who} is not permitted to start a thread, which is no limit: as a rule the seccomp profile of an older " +
 			"container engine forbids the call (clone3) of a newer image",
 		do: "update the container engine and libseccomp of that node; docker --security-opt seccomp=unconfined shows " +
-			"whether " +
-			"that is it",
+			"whether that is it",
 		need: []string{"docker version and the version of libseccomp of that node", "ulimit -u as the job sees it"},
 		from: "glibc clone3, moby/moby#42680",
 	}, {
@@ -299,8 +298,7 @@ var programCauses = []cause{
 			"[; Python {python2}, the head {python}][; cloudpickle {cloudpickle2}, the head {cloudpickle}]" +
 			"[; pyarrow {pyarrow2}, the head {pyarrow}]",
 		do: "install the same versions of all three on all nodes, in the environment that ray start uses (one image, or " +
-			"one " +
-			"lock file); the lines below have both lists",
+			"one lock file); the lines below have both lists",
 		from: "ray utils.py",
 	}, {
 		id: "log.mount-gone", grade: family, soft: true, words: []string{"Stale file handle"},

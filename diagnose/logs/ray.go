@@ -33,8 +33,7 @@ var rayCauses = []cause{
 		says: "Ray's memory monitor ended[ {n}] workers, since the memory of the host, not of a GPU, is full on {where}" +
 			"[: {used} of {all}]",
 		do: "give that host more memory, or start fewer workers or tasks on it (num_cpus of a task, num_workers), with " +
-			"less " +
-			"data in each; RAY_memory_usage_threshold is the limit. In a pod raise limits.memory",
+			"less data in each; RAY_memory_usage_threshold is the limit. In a pod raise limits.memory",
 		from: "ray common/memory_monitor.cc, node_manager.cc",
 	}, {
 		id: "log.ray-worker", grade: open, words: []string{" Workers crashed due to other reasons at node"},
@@ -58,8 +57,7 @@ var rayCauses = []cause{
 		id: "log.ray-node", grade: open, with: "raylet.starved", words: markedDead,
 		form: re(rayletEnds),
 		says: "Ray's head took {where} for dead, and its daemon (raylet) ended: it had sent heartbeats late[ ({fact} ms)], " +
-			"so " +
-			"the node had too little CPU or memory for it",
+			"so the node had too little CPU or memory for it",
 		need: []string{"load and free memory of that node at that time, and dmesg there",
 			"ray status: do the tasks ask for all CPUs of the node (leave some to the raylet)"},
 		from: "ray raylet/node_manager.cc",
@@ -88,8 +86,7 @@ var rayCauses = []cause{
 		id: "log.ray-raylet", grade: waits, soft: true, but: "ray.started",
 		words: []string{"have not registered with GCS", "have not registered with Redis"},
 		says: "{who} waits for Ray's daemon (raylet) of its own node, which has not registered with the head: it does " +
-			"not run, " +
-			"has ended, or is known by another address",
+			"not run, has ended, or is known by another address",
 		need: []string{"the output of ray start on that node, and raylet.out in /tmp/ray/session_latest/logs there",
 			"ray list nodes: does the head show that node, with the address that this process looks for (--node-ip-address)",
 			"is TCP open both ways between that node and the head: launch check"},
@@ -114,8 +111,7 @@ var rayCauses = []cause{
 			`(?P<why>[^"]+))?`),
 		says: "{who} cannot connect to another process of the job by gRPC[: {addr}][, {why}]",
 		need: []string{"which address it calls: its settings and the lines before", "does a process listen there (ss " +
-			"-ltn), " +
-			"and what is its output", "is that port reachable from here: nc -zv HOST PORT; http_proxy and no_proxy"},
+			"-ltn), and what is its output", "is that port reachable from here: nc -zv HOST PORT; http_proxy and no_proxy"},
 		from: "gRPC pick_first.cc",
 	}, {
 		id: "log.dask-worker", grade: maybe, soft: true,

@@ -10,8 +10,7 @@ var rdmaCauses = []cause{
 		form: re(`(?:async (?:fatal )?e(?:vent|rror)|NET/IB|IBV_EVENT).*(?:local catastrophic error|fatal)|DEVICE_FATAL`),
 		says: "an RDMA adapter of {where} reported a fatal error: it no longer works",
 		do: "look at dmesg of that node (mlx5_core: health, internal error); reset the adapter or reboot the node, update " +
-			"its " +
-			"firmware, and replace it if it happens again",
+			"its firmware, and replace it if it happens again",
 		from: "Linux IB_EVENT_DEVICE_FATAL, NVIDIA/nccl net_ib.cc",
 	}, {
 		id: "log.ib-port-down", grade: decisive,
@@ -29,14 +28,11 @@ var rdmaCauses = []cause{
 		id: "log.rdma-connect", grade: family, words: []string{"ibv_modify_qp failed"},
 		form: re(`No such device|errno 19\b|with 19 `),
 		says: "{who} cannot connect a queue of an RDMA device (No such device): the device has no GID of the index " +
-			"that the " +
-			"program uses, or not in this network namespace",
+			"that the program uses, or not in this network namespace",
 		do: "compare show_gids, in the job's container, with the GID index and the device that the program was given; " +
-			"use the " +
-			"host's network in a container",
+			"use the host's network in a container",
 		need: []string{"show_gids and ibv_devinfo of both nodes, in the job's container", "the program's settings of " +
-			"device " +
-			"and GID index"},
+			"device and GID index"},
 		from: "Linux ib_uverbs, ibv_modify_qp(3)",
 	}, {
 		id: "log.rdma-no-route", grade: family, words: []string{"ibv_modify_qp failed"},
@@ -142,8 +138,7 @@ var rdmaCauses = []cause{
 		id: "log.gdr-peer-memory", grade: family, words: []string{"ocal protection", "emote access"},
 		form: re(`UCX +(?:ERROR|DIAG|WARN) +(?P<what>[Ll]ocal protection|[Rr]emote access)(?: error)? on (?P<dev>[\w:.-]+)`),
 		says: "{dev} of {who} may not reach the memory of a transfer of UCX ({what} error): GPU memory without " +
-			"GPUDirect, a " +
-			"buffer that was freed or is registered for another device, or ACS of PCIe",
+			"GPUDirect, a buffer that was freed or is registered for another device, or ACS of PCIe",
 		do: "look at the registration of GPU memory: lsmod | grep peermem (or DMA-BUF), and UCX built with CUDA or ROCm " +
 			"(ucx_info -d | grep -E 'cuda|rocm'); UCX_IB_GPU_DIRECT_RDMA=n or UCX_TLS=tcp,cuda_copy shows whether that is it. " +
 			"A peer that ended gives it, too",
@@ -169,8 +164,7 @@ var rdmaCauses = []cause{
 		later: []string{" dgid "},
 		more:  re(`\bsgix (?P<gid>\d+) dgid (?:(?P<local>fe80:[\da-fA-F:]+)|(?P<dgid>[\da-fA-F:.]+))`),
 		says: "UCX of {who} got no answer to an RDMA transfer on {dev} ({layer})[ to {dgid}]: GID, link, switch, or the " +
-			"peer " +
-			"ended[; it uses GID {gid}, and the link-local address {local}]",
+			"peer ended[; it uses GID {gid}, and the link-local address {local}]",
 		need: []string{"for RoCE: show_gids of both nodes, and a run with UCX_IB_GID_INDEX set to the GID of RoCE v2 with " +
 			"an " +
 			"IPv4 address", "link state and error counters of both ports (ibstat, ethtool -S): RoCE drops without PFC or ECN",
@@ -180,10 +174,10 @@ var rdmaCauses = []cause{
 		id: "log.rdma-completion", grade: open,
 		words: []string{"Got completion with error", "Got completion from peer", "transport retry count exceeded",
 			"IBV_WC_RETRY_EXC_ERR", "RNR retry counter exceeded", "Transport retry count exceeded"},
-		form: opt(`(?:error|status=) ?(?P<code>\w+)`),
-		not: []string{"error 4,", "error 10,", "WR_FLUSH", "error 5,", "status=5 " +
-			""}, unless: re(refusedForm + `|` + notReadyForm),
-		says: "an RDMA transfer of {who} got no answer from its peer: GID, rail, link, switch, or the peer ended",
+		form:   opt(`(?:error|status=) ?(?P<code>\w+)`),
+		not:    []string{"error 4,", "error 10,", "WR_FLUSH", "error 5,", "status=5 "},
+		unless: re(refusedForm + `|` + notReadyForm),
+		says:   "an RDMA transfer of {who} got no answer from its peer: GID, rail, link, switch, or the peer ended",
 		need: []string{
 			"show_gids on both nodes, and NCCL_IB_GID_INDEX", "the rails: does NCCL_CROSS_NIC=0 change it",
 			"link state and error counters of both ports (ibstat, ethtool -S)",
@@ -285,8 +279,7 @@ var rdmaCauses = []cause{
 		says: "UCX of {who} finds no way to another process: no transport or device of UCX_TLS and UCX_NET_DEVICES " +
 			"serves both",
 		do: "compare ucx_info -d of both nodes with UCX_TLS and UCX_NET_DEVICES: both need a network in common; " +
-			"UCX_TLS=tcp " +
-			"shows whether the rest works",
+			"UCX_TLS=tcp shows whether the rest works",
 		need: []string{"ucx_info -d of each node", "a run with UCX_LOG_LEVEL=info"},
 		from: "openucx/ucx wireup/select.c",
 	}, {

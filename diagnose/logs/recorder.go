@@ -17,8 +17,7 @@ var recorderCauses = []cause{
 		says: "{who} called a collective otherwise than the rest of the group ({how}[: {want} expected, {has} found]), by " +
 			"torch's flight recorder",
 		do: "compare what these ranks and the others call at this point: the lines \"collective stack trace\" show " +
-			"where; one " +
-			"rank that differs from all can make the analyser name the others",
+			"where; one rank that differs from all can make the analyser name the others",
 		need: []string{"the stack trace of that collective in the same output, and the dumps of all ranks"},
 		from: "torch distributed/flight_recorder",
 	}, {
@@ -27,8 +26,7 @@ var recorderCauses = []cause{
 			`(?:MatchState\.)?(?P<what>COLLECTIVE_STATE_MISMATCH)(?P<rest>.*)`), test: culprits,
 		says: "{who} is at another point of a collective than the rest of the group ({how}), by torch's flight recorder",
 		do: "look at the stack and the GPU of these ranks and of one other: some have finished or begun it, and others " +
-			"have " +
-			"only asked for it",
+			"have only asked for it",
 		need: []string{"the stack trace of that collective in the same output, and the dumps of all ranks"},
 		from: "torch distributed/flight_recorder",
 	}, {

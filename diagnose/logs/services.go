@@ -31,8 +31,7 @@ var serviceCauses = []cause{
 		id: "log.nvls", grade: family, words: []string{"in the multicast team request"},
 		form: re(`failed to find the GPU handle`),
 		says: "the fabric manager of {where} does not know a GPU that asks for NVLink SHARP (multicast): it was started " +
-			"anew " +
-			"after the GPUs, as a rule",
+			"anew after the GPUs, as a rule",
 		do: "reset the GPUs (nvidia-smi -r, with no process on them) or reboot that node; NCCL_NVLS_ENABLE=0 goes on " +
 			"without",
 		need: []string{"since when the fabric manager runs (systemctl status nvidia-fabricmanager), and since when the node"},

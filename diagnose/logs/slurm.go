@@ -77,8 +77,7 @@ var schedulerCauses = []cause{
 		not:   append([]string{"unge", "authentication error"}, transportErrors...),
 		says:  "Slurm refuses the job: {why}",
 		do: "compare the options of sbatch with scontrol show partition and sacctmgr show assoc user=$USER; for GPUs " +
-			"(gres, " +
-			"--gpus) with what the nodes offer: sinfo -o \"%N %t %G\", and GresTypes of scontrol show config",
+			"(gres, --gpus) with what the nodes offer: sinfo -o \"%N %t %G\", and GresTypes of scontrol show config",
 		from: "slurm, sbatch",
 	}, {
 		id: "log.slurm-launch", grade: decisive,
@@ -93,19 +92,16 @@ var schedulerCauses = []cause{
 		id: "log.slurm-spool", grade: decisive, words: []string{"slurm_script: No such file"},
 		form: re(`execve\(\): (?P<dir>/\S*)/slurm_script: No such file`),
 		says: "slurmd of {where} has lost the job's script, which it had written to {dir}: its spool folder was " +
-			"cleaned, is " +
-			"full, or is on a file system that is gone",
+			"cleaned, is full, or is on a file system that is gone",
 		do: "leave that node out (--exclude); there look at df and the mount of SlurmdSpoolDir (scontrol show config), " +
-			"which " +
-			"must not be a folder that a cleaner of /tmp empties, and restart slurmd",
+			"which must not be a folder that a cleaner of /tmp empties, and restart slurmd",
 		from: "slurm, slurmstepd",
 	}, {
 		id: "log.slurm-launch", grade: decisive, words: []string{"error: execve(): "},
 		form: re(`execve\(\): (?P<file>\S+): (?P<why>Permission denied|Exec format error)`),
 		says: "Slurm cannot execute {file} on {where}: {why}",
 		do: "chmod +x {file}; it needs a first line such as #!/bin/bash, a file system that is not mounted noexec, and " +
-			"for a " +
-			"binary the CPU that it was built for. Or start it by its interpreter: srun bash {file}",
+			"for a binary the CPU that it was built for. Or start it by its interpreter: srun bash {file}",
 		from: "slurm, slurmstepd",
 	}, {
 		id: "log.slurm-launch", grade: decisive, words: []string{"aunch failed: ", "Task launch for "},

@@ -7,8 +7,7 @@ const (
 	shortFolder = "set a short TMPDIR on a disk of each host, the same on all (export TMPDIR=/tmp; Open MPI: --mca " +
 		"orte_tmpdir_base /tmp), and remove folders of ended runs there (ompi.*, openmpi-sessions-*)"
 	socketFileSays = "MPI of {who} cannot set up the socket file of its session folder, below TMPDIR[ ({why})]: " +
-		"the path is " +
-		"too long, so that two daemons have the same one, or an ended run or another host uses that folder"
+		"the path is too long, so that two daemons have the same one, or an ended run or another host uses that folder"
 )
 
 var socketFileNeed = []string{"TMPDIR of that host, as the job sees it, and the length of its path",
@@ -47,11 +46,9 @@ var socketCauses = []cause{
 		words: []string{"Address already in use", "address already in use"},
 		form:  re(`^: Address|bind on local address`),
 		says: "MPI of {who} gets no port of its own for an outgoing connection (it asks for any): its host has no " +
-			"free one, " +
-			"as a rule, since very many connections are open or were closed shortly before",
+			"free one, as a rule, since very many connections are open or were closed shortly before",
 		do: "on that host: ss -s shows how many there are; widen net.ipv4.ip_local_port_range, raise ulimit -n, and " +
-			"open fewer " +
-			"connections (--mca btl_tcp_links 1, one interface in btl_tcp_if_include)",
+			"open fewer connections (--mca btl_tcp_links 1, one interface in btl_tcp_if_include)",
 		need: []string{"ss -s and sysctl net.ipv4.ip_local_port_range of that host", "ulimit -n as the job sees it"},
 		from: "open-mpi/ompi btl_tcp_endpoint.c, ip(7)",
 	},

@@ -53,11 +53,9 @@ var sshCauses = []cause{
 		later: []string{"onnection closed by ", "onnection reset by "},
 		more:  re(`onnection (?:closed|reset) by (?P<node>[A-Za-z\d][\w.:-]*) port (?P<port>\d+)`),
 		says: "the ssh server of {where} ended the connection before any login ({why}): too many logins at once, an " +
-			"address " +
-			"that it refuses, or a proxy or another service at its port; keys do not matter there",
+			"address that it refuses, or a proxy or another service at its port; keys do not matter there",
 		do: "look at the log of sshd on that host (journalctl -u ssh -u sshd). Too many at once: raise MaxStartups in " +
-			"its " +
-			"sshd_config, or start fewer (--mca plm_rsh_num_concurrent 16). Refused: /etc/hosts.deny, fail2ban, " +
+			"its sshd_config, or start fewer (--mca plm_rsh_num_concurrent 16). Refused: /etc/hosts.deny, fail2ban, " +
 			"PerSourcePenalties. Then ssh -v HOST true, several times",
 		need: []string{"the log of sshd on that host at that time", "ssh -v HOST true from the launching node: which " +
 			"address and port, and what answers there", "how many hosts the launcher calls at once"},

@@ -99,8 +99,7 @@ var startCauses = []cause{
 		id: "log.horovod-start", grade: waits, words: []string{". Please check connectivity between servers."},
 		form: re(`Timed out waiting for (?P<what>[a-z][\w -]*)\. Please check connectivity between`),
 		says: "Horovod's launcher gave up waiting for {what}, as {who} reports: the task service of a host did not " +
-			"start, or the " +
-			"hosts do not reach each other by the addresses that it chose",
+			"start, or the hosts do not reach each other by the addresses that it chose",
 		need: []string{"the output of horovodrun --verbose: which host is missing, and what ssh printed there",
 			"is TCP open between the hosts on all ports (launch check), and which interface do they share: " +
 				"horovodrun --network-interface NAME",

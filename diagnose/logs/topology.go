@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// topologyCauses are what NCCL finds of the GPUs and networks of the ranks, or reads of them in files, and does not
-// fit.
+// topologyCauses are what NCCL finds of the GPUs and networks of the ranks, or reads of them in files, where that does
+// not fit.
 var topologyCauses = []cause{
 	{
 		id: "log.graph-file", grade: decisive, words: []string{"XML Import Channel : dev "},
 		form: re(`XML Import Channel : dev (?P<dev>[\da-fx]+) not found`),
 		says: "the graph file that NCCL of {who} reads[ ({latest})] describes GPUs that the job does not use (device " +
-			"{dev})," +
-			" so it is of another machine, or for more GPUs",
+			"{dev}), so it is of another machine, or for more GPUs",
 		with: "nccl.graph-file", do: graphDo, from: "NVIDIA/nccl graph/search.cc",
 	}, {
 		id: "log.graph-file", grade: decisive, words: []string{"XML Import Channel : dev "},
@@ -46,12 +45,10 @@ var topologyCauses = []cause{
 			`go ` +
 			`from \S+ to \S+)`),
 		says: "NCCL of {who} knows no way between a GPU and an adapter or another GPU ({why}): what it reads of the " +
-			"machine " +
-			"does not fit",
+			"machine does not fit",
 		need: []string{"env | grep NCCL_, /etc/nccl.conf: NCCL_TOPO_FILE and NCCL_GRAPH_FILE of another machine, " +
 			"NCCL_IB_HCA, NCCL_NET_GDR_LEVEL", "a run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH, and nvidia-smi topo -m, " +
-			"in " +
-			"the job's container"},
+			"in the job's container"},
 		from: "NVIDIA/nccl graph/search.cc, graph/topo.cc",
 	}, {
 		id: "log.net-mismatch", grade: decisive, words: []string{"Detected mixed local "},
@@ -62,8 +59,7 @@ var topologyCauses = []cause{
 		from: "NVIDIA/nccl init.cc",
 	}, {
 		id: "log.net-mismatch", grade: decisive, words: []string{"incompatible devices: ", "device is incompatible with " +
-			"the " +
-			"local "},
+			"the local "},
 		form: re(`incompatible devices: \[\d+\](?P<a>[\w.-]+):\d+/(?P<la>\w+) and \[\d+\](?P<b>[\w.-]+):\d+/(?P<lb>\w+)|` +
 			`Remote (?P<lb>\w+) device is incompatible with the local \[\d+\](?P<a>[\w.-]+):\d+/(?P<la>\w+)`),
 		says: "NCCL of {who} is to use an adapter of {la} ({a}) together with one of {lb}[ ({b})]: some are InfiniBand, " +
@@ -89,8 +85,7 @@ var topologyCauses = []cause{
 		id: "log.imex", grade: decisive, words: []string{"is available but not working on this system. Check the IMEX"},
 		form: re(`Check the (?P<what>IMEX (?:channel )?configuration)`),
 		says: "the GPUs of {who} are connected to those of other trays (MNNVL), and NCCL cannot use it: the {what} does " +
-			"not " +
-			"work",
+			"not work",
 		do: "nvidia-imex-ctl -N on each node: all must be READY in one domain; the container needs " +
 			"/dev/nvidia-caps-imex-channels/channel0 (in Kubernetes a ComputeDomain). NCCL_MNNVL_ENABLE=0 goes on without",
 		from: "NVIDIA/nccl mnnvl.cc",
@@ -135,16 +130,15 @@ var topologyCauses = []cause{
 const graphDo = "unset NCCL_GRAPH_FILE and NCCL_TOPO_FILE for the job, also in /etc/nccl.conf and ~/.nccl.conf and " +
 	"in " +
 	"the image, where they are for another type or size of machine: NCCL then finds the GPUs itself. A file must be " +
-	"made " +
-	"(NCCL_GRAPH_DUMP_FILE, NCCL_TOPO_DUMP_FILE) by the same NCCL on the same machine"
+	"made (NCCL_GRAPH_DUMP_FILE, NCCL_TOPO_DUMP_FILE) by the same NCCL on the same machine"
 
 // topologyFacts are lines that these causes need.
 var topologyFacts = []cause{
 	{id: "nccl.graph-file", grade: fact, words: []string{"NCCL_GRAPH_FILE set "},
 		form: re(`NCCL_GRAPH_FILE set (?:by environment )?to (?P<v>\S+)`)},
 	{id: "gpu.blackwell", grade: fact, words: blackwells, form: re(blackwell)},
-	{id: "nccl.before-blackwell", grade: fact, words: []string{"NCCL version " +
-		""}, form: re(ncclForm), test: beforeBlackwell},
+	{id: "nccl.before-blackwell", grade: fact, words: []string{"NCCL version "}, form: re(ncclForm),
+		test: beforeBlackwell},
 	{id: "nccl.older-than-gpu", grade: fact, with: "gpu.blackwell", words: []string{"NCCL version "}, form: re(ncclForm),
 		test: func(v map[string]string) bool { return beforeBlackwell(v) && both(v, v["v"], v[latestFact]) }},
 	{id: "nccl.older-than-gpu", grade: fact, with: "nccl.before-blackwell", words: blackwells, form: re(blackwell),

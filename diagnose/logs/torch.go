@@ -190,8 +190,7 @@ var torchCauses = []cause{
 		form: re(`\[c10d\] The IPv\d network addresses of \((?P<host>\[[\da-fA-F:.%\w]+\]), `),
 		says: "torch of {who} looks up {host} as a name: it takes an IPv6 address without brackets only",
 		do: "write the address of MASTER_ADDR or init_method without brackets; where a framework adds them, use a name " +
-			"that " +
-			"has that address",
+			"that has that address",
 		from: "torch socket.cpp, getaddrinfo(3)",
 	}, {
 		id: "log.dns", grade: family, soft: true, retried: true, words: []string{"cannot be retrieved (gai error: -"},
@@ -199,8 +198,7 @@ var torchCauses = []cause{
 		says: "{who} finds no address for the name {host}: a pod of a headless service has one only once it runs; torch " +
 			"tries again, so it is no failure where the job goes on after this line",
 		do: "kubectl get pods,endpoints: does that pod run; a service with publishNotReadyAddresses: true has its name " +
-			"from " +
-			"the start; subdomain of the pod and name of the service must be the same",
+			"from the start; subdomain of the pod and name of the service must be the same",
 		need: []string{"does the job go on after it", "kubectl get pods -o wide, and endpoints of the service",
 			"getent hosts {host} in another pod, now and right after a start"},
 		from: "torch socket.cpp, kubernetes DNS",

@@ -7,8 +7,7 @@ const lowScale = `(?:loss scale: [\d.]+, reducing to|reducing loss scale to) (?P
 
 const (
 	overflowDo = "use bf16 in place of fp16, or a lower learning rate, longer warm-up and clipped gradients; look at " +
-		"the " +
-		"data of these steps, and start again from a checkpoint before the first overflow"
+		"the data of these steps, and start again from a checkpoint before the first overflow"
 )
 
 var overflowNeed = []string{"the log from the last good step on", "the norm of the gradients before the first overflow"}
@@ -38,8 +37,7 @@ var trainingCauses = []cause{
 		form: re(`checkpoint being loaded used a (?P<what>\w+) world size of (?P<has>\d+) but the current world size is ` +
 			`(?P<want>\d+)`),
 		says: "the checkpoint was written by {has} ranks ({what}), and {want} are to load it: its optimizer states cannot " +
-			"be " +
-			"divided anew",
+			"be divided anew",
 		do: "start with {has} ranks as before, or load it without the optimizer's states " +
 			"(load_optimizer_states=False), or convert it to a universal checkpoint (ds_to_universal.py)",
 		from: "DeepSpeed runtime/zero",
@@ -63,8 +61,7 @@ var trainingCauses = []cause{
 		id: "log.ulimit-nofile", grade: family, words: []string{"items of ancdata"},
 		form: re(`received \d+ items of ancdata`),
 		says: "{who} got no file descriptor from another process: its limit of open files is reached, as a rule, since " +
-			"torch " +
-			"passes each tensor of a DataLoader worker by one",
+			"torch passes each tensor of a DataLoader worker by one",
 		do: "raise it in the job's script: ulimit -n $(ulimit -Hn); or torch.multiprocessing.set_sharing_strategy(" +
 			"\"file_system\"), or fewer workers",
 		need: []string{"ulimit -n as the job sees it", "did a DataLoader worker end before"},

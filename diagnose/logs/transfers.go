@@ -57,8 +57,7 @@ var transferCauses = []cause{
 		id: "log.nvshmem-transport", grade: maybe, soft: true, words: []string{"is not enumerated as an mlx5 device"},
 		form: re(`device (?P<dev>[\w.-]+) is not enumerated as an mlx5`),
 		says: "NVSHMEM's IBGDA of {who} leaves {dev} out: it takes only adapters of NVIDIA (mlx5), and this one is " +
-			"another, " +
-			"or its driver is",
+			"another, or its driver is",
 		need: []string{"ibv_devinfo in the job's container: does the node have an mlx5 device",
 			"a run with NVSHMEM_IB_ENABLE_IBGDA=0, or NVSHMEM_REMOTE_TRANSPORT=libfabric"},
 		from: "NVSHMEM transport/ibgda/ibgda.cpp",
@@ -97,15 +96,13 @@ var transferCauses = []cause{
 		form: re(`ot enough memory to write total of (?P<size>\d+) bytes|open failed: No space left`),
 		says: "/dev/shm of {where} is full or too small for UCX[, which writes {size} bytes there]",
 		do: "raise /dev/shm (docker --shm-size=16g; in Kubernetes an emptyDir with medium: Memory on /dev/shm), and " +
-			"remove " +
-			"files of ended runs there (df -h /dev/shm, ls -l /dev/shm)",
+			"remove files of ended runs there (df -h /dev/shm, ls -l /dev/shm)",
 		from: "openucx/ucx mm_posix.c",
 	}, {
 		id: "log.rdma-registration", grade: open, soft: true, words: []string{"Please set max locked memory (ulimit -l)"},
 		form: re(`Please set max locked memory.*?(?:\(current: (?P<limit>\d+) kbytes\)|$)`),
 		says: "UCX of {who} cannot lock memory for RDMA: the limit of locked memory is too small[ ({limit} kB)]; it " +
-			"goes on " +
-			"without that device where it has another way",
+			"goes on without that device where it has another way",
 		need: []string{"ulimit -l in the job's own shell (under srun or mpirun, in its container): it must say unlimited " +
 			"(LimitMEMLOCK=infinity for slurmd, containerd or docker; memlock in limits.conf for ssh; docker --ulimit " +
 			"memlock=-1)", "does the job use that device: UCX_TLS=tcp or UCX_NET_DEVICES leaves it out"},
@@ -124,8 +121,7 @@ var transferCauses = []cause{
 		form: re(`UCX +ERROR +no .*transport to .*?\b(?P<tl>(?:rc|ud|dc)\w*|tcp|srd)/(?P<dev>[\w.:-]+) - Destination is ` +
 			`unreachable`),
 		says: "UCX of {who} has {tl} on {dev}, and cannot reach the other process by it: the addresses or GIDs of " +
-			"both ends are " +
-			"of different networks",
+			"both ends are of different networks",
 		do: "compare show_gids and ip -br addr of both hosts: name devices of one network on all of them " +
 			"(UCX_NET_DEVICES), and " +
 			"for RoCE a GID whose address reaches the other one (UCX_IB_GID_INDEX); over routers or bonds " +
@@ -138,8 +134,7 @@ var transferCauses = []cause{
 		form: re(`tcp_ep \w+ \(state=CONNECTED\): (?P<call>\w+)\(\d*\) failed: (?P<why>.+)`),
 		says: "UCX of {who} lost a connection (TCP) to another process that was set up before: {call} failed, {why}",
 		need: []string{"the output of the other process: did it end before", "is TCP open between the hosts on all " +
-			"ports: " +
-			"launch check", "UCX_NET_DEVICES of both ends, and ip -br addr: do they name the network of both hosts"},
+			"ports: launch check", "UCX_NET_DEVICES of both ends, and ip -br addr: do they name the network of both hosts"},
 		from: "openucx/ucx tcp_ep.c",
 	}, {
 		id: "log.gdr-peer-memory", grade: family, words: []string{"for GPU RDMA without nvidia-peermem"},
@@ -165,8 +160,7 @@ var transferCauses = []cause{
 		says: "an RDMA device of {who} cannot register a buffer ({why}): as a rule GPU memory, without nvidia-peermem or " +
 			"DMA-BUF, or a virtual function that does not permit it",
 		do: "modprobe nvidia-peermem on that node (lsmod | grep peermem), and look at its dmesg; name only devices " +
-			"next to the " +
-			"GPU. With Mooncake MC_FORCE_TCP=true shows whether the rest works",
+			"next to the GPU. With Mooncake MC_FORCE_TCP=true shows whether the rest works",
 		need: []string{"lsmod (nvidia_peermem) and dmesg of that node", "ibv_devinfo in the job's container"},
 		from: "kvcache-ai/Mooncake rdma_context.cpp",
 	}, {
@@ -183,8 +177,7 @@ var transferCauses = []cause{
 			`(?P<why>CUDA_ERROR_NOT_PERMITTED|operation not permitted)\b.*\bcuMemCreate\(.*?\)` +
 			`(?: on (?P<node>[a-z][\w.-]*), rank ?= ?(?P<rank>\d+))?`),
 		says: "{who} may not make GPU memory that other nodes can map (cuMemCreate: {why}): no IMEX channel for its " +
-			"user or " +
-			"container, as a rule",
+			"user or container, as a rule",
 		do: "ls -l /dev/nvidia-caps-imex-channels in the container: it needs channel0 (nvidia-modprobe -c 0, or the " +
 			"NVIDIA " +
 			"driver's option NVreg_CreateImexChannel0=1; in Kubernetes a ComputeDomain), and nvidia-imex on each node",
@@ -194,8 +187,7 @@ var transferCauses = []cause{
 		id: "log.iommu", grade: maybe, soft: true, words: []string{"Missing \"iommu=pt\"", "Missing \"amd_iommu=on\""},
 		form: re(`WARN Missing "(?P<what>[\w=]+)" from kernel command line`),
 		says: "RCCL of {who} warns that {what} is missing from the kernel's command line, with which copies between " +
-			"GPUs may " +
-			"hang; good runs print it, too",
+			"GPUs may hang; good runs print it, too",
 		need: []string{"does the job go on after it: the end of the output of all ranks",
 			"cat /proc/cmdline, and a run with NCCL_P2P_DISABLE=1: does it hang without copies between GPUs"},
 		from: "ROCm/rccl init.cc",
