@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"cmp"
 	"regexp"
 	"strings"
 	"sync"
@@ -44,6 +45,7 @@ type cause struct {
 	not     []string                     // the line has not one of these
 	unless  form                         // and this does not match
 	with    string                       // a fact that the log has shown before; {fact} is its value where it has one only
+	recalls string                       // a fact that it may have shown before; {latest} is its value
 	but     string                       // a fact that it does not show, before or after
 	test    func(map[string]string) bool // and these values of the form
 	soft    bool                         // one sign of progress after it, and it is no failure
@@ -140,7 +142,7 @@ var progressWords = append(stepWords[:len(stepWords):len(stepWords)],
 	"slurmd started on ", "slurmd version ", "status is now: NodeReady", "timeout recovered", "EQEs on EQ",
 	"Starting with JobEnvironment", "esuming from", "esumed from")
 
-// latestFact is the name of the value that the log has shown last of the fact that a cause needs.
+// latestFact is the name of the value that the log has shown last of the fact that a cause needs or recalls.
 const latestFact = "latest"
 
 // values returns the named groups that matched.
@@ -176,8 +178,8 @@ func (c *cause) matches(line []byte, f *follower) (map[string]string, bool) {
 		return nil, false
 	}
 	vals := values(pattern, m)
-	if c.with != "" {
-		vals[latestFact] = f.latest[c.with]
+	if v, ok := f.latest[cmp.Or(c.with, c.recalls)]; ok {
+		vals[latestFact] = v
 	}
 	if c.among != "" && !f.facts[c.among][vals["host"]] {
 		return nil, false

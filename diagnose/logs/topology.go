@@ -9,16 +9,10 @@ import (
 // not fit.
 var topologyCauses = []cause{
 	{
-		id: "log.graph-file", grade: decisive, words: []string{"XML Import Channel : dev "},
+		id: "log.graph-file", grade: decisive, recalls: "nccl.graph-file", words: []string{"XML Import Channel : dev "},
 		form: re(`XML Import Channel : dev (?P<dev>[\da-fx]+) not found`),
 		says: "the graph file that NCCL of {who} reads[ ({latest})] describes GPUs that the job does not use (device " +
 			"{dev}), so it is of another machine, or for more GPUs",
-		with: "nccl.graph-file", do: graphDo, from: "NVIDIA/nccl graph/search.cc",
-	}, {
-		id: "log.graph-file", grade: decisive, words: []string{"XML Import Channel : dev "},
-		form: re(`XML Import Channel : dev (?P<dev>[\da-fx]+) not found`),
-		says: "the graph file that NCCL of {who} reads describes GPUs that the job does not use (device {dev}), so it is " +
-			"of another machine, or for more GPUs",
 		do: graphDo, from: "NVIDIA/nccl graph/search.cc",
 	}, {
 		id: "log.graph-file", grade: decisive, words: []string{"XML Graph has wrong version", "Could not open XML graph file",

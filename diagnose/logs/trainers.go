@@ -247,14 +247,19 @@ var gatheredCauses = []cause{
 			"how long each rank needs to reach this collective; it may only be slow"},
 		from: "torch ProcessGroupNCCL",
 	}, {
-		id: "log.ray-worker", grade: open, with: "ray.dead-worker",
+		id: "log.ray-worker", grade: open, recalls: "ray.dead-worker",
 		words: []string{"because its worker process has died", "Worker exit type: SYSTEM_ERROR"},
-		form:  rayExit, test: func(v map[string]string) bool { v["node"] = v[latestFact]; return true },
-		says: rayExitSays, need: rayExitNeed, from: "ray core_worker.cc",
-	}, {
-		id: "log.ray-worker", grade: open,
-		words: []string{"because its worker process has died", "Worker exit type: SYSTEM_ERROR"},
-		form:  rayExit, says: rayExitSays, need: rayExitNeed, from: "ray core_worker.cc",
+		form:  re(`Worker exit type: (?P<type>\w+)(?: Worker exit detail: (?P<why>[^.]+))?`),
+		test: func(v map[string]string) bool {
+			if addr := v[latestFact]; addr != "" {
+				v["node"] = addr
+			}
+			return true
+		},
+		says: "the process of a worker of Ray on {where} ended, and wrote no error[: {type}][, {why}]",
+		need: []string{"dmesg of that node: did the OOM killer end it, or did it crash",
+			"the worker's own output there: /tmp/ray/session_latest/logs/worker-*.err", "raylet.out of that node"},
+		from: "ray core_worker.cc",
 	},
 }
 
@@ -263,14 +268,6 @@ var leftoverCauses = []cause{{
 	id: "log.end-noise", grade: harmless, words: []string{"[pmixp_rmdir_recursively]", "[_is_dir] mpi/pmix"},
 	says: "what Slurm's PMIx plugin writes when it removes the folder of a job twice", from: "openpmix/openpmix#1444",
 }}
-
-const rayExitSays = "the process of a worker of Ray on {where} ended, and wrote no error[: {type}][, {why}]"
-
-var (
-	rayExit     = re(`Worker exit type: (?P<type>\w+)(?: Worker exit detail: (?P<why>[^.]+))?`)
-	rayExitNeed = []string{"dmesg of that node: did the OOM killer end it, or did it crash",
-		"the worker's own output there: /tmp/ray/session_latest/logs/worker-*.err", "raylet.out of that node"}
-)
 
 // sharedGPU is a GPU that two processes of a host use, by the lines of NCCL.
 var sharedGPU = cause{
