@@ -99,7 +99,7 @@ func TestCollectivesWithOtherArguments(t *testing.T) {
 		others.Stores[0].Board.Blobs = append(others.Stores[0].Board.Blobs, tcpstore.Blob{Key: "k", Group: g, Index: 2,
 			World: 3, Addr: netip.AddrPortFrom(others.Addrs[0], uint16(45002+10*g))})
 	}
-	pair := three("0", "1", "2") // ranks 2 and 3 have a group of their own, in which none can be ahead
+	pair := three("0", "1", "2") // ranks 2 and 3 have a group of their own, in which no rank can be ahead
 	pair.Procs = append(pair.Procs, trainingRank(13, "3", wrapped,
 		"broadcast (torch/distributed/distributed_c10d.py:4055)", "<module> (train.py:10)"))
 	pair.Procs[3].Stacks[0].Values = map[string]string{"src": "3", "group_src": "3"}

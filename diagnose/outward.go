@@ -14,7 +14,7 @@ func (v *view) outward(n *node, k scene.Socket) bool {
 }
 
 // ofOthers reports whether a connection of a node leads to another machine, or on a node of the job to a process that
-// is not of the job: no process of it is seen to have the other end.
+// is not of the job: no process of the job is seen to have the other end.
 func (v *view) ofOthers(n *node, k scene.Socket) bool {
 	to := v.leadsTo(n, k)
 	if to == nil || v.isStore(n, k) {
@@ -25,7 +25,7 @@ func (v *view) ofOthers(n *node, k scene.Socket) bool {
 	})
 }
 
-// leadsTo returns the node with a scene to which a connection of one leads; nil: to none.
+// leadsTo returns the node with a scene to which a connection of one leads; nil: it leads to no such node.
 func (v *view) leadsTo(n *node, k scene.Socket) *node {
 	if k.Remote.Addr().Unmap().IsLoopback() {
 		return n

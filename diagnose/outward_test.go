@@ -93,7 +93,7 @@ func TestARankThatGoesOnAndWaitsAgainIsNotCertain(t *testing.T) {
 		want string
 		sure verdict.Sure
 	}{
-		{"it stands still", nil, "and does not move", verdict.Certain},
+		{"it does not move", nil, "and does not move", verdict.Certain},
 		{"it went on before the others waited", []time.Duration{58e9, 62e9, 70e9}, "and does not move", verdict.Certain},
 		{"it goes on", []time.Duration{2e9, 12e9, 22e9, 32e9},
 			"and waits, goes on and waits again in ready, as a loop that tries or asks something again", verdict.Likely},

@@ -186,8 +186,9 @@ func (v *view) failed(s *seat) (claim, bool) {
 	return claim{}, false
 }
 
-// remains says that a rank has left its script while a thread keeps the process. A thread that does its work, as an
-// upload, may still end, and so may all that have left their scripts. One that waits for another thread does not.
+// remains says that a rank has left its script while a thread prevents the end of the process. A thread that does its
+// work, as an upload, may still end, and so may all that have left their scripts. One that waits for another thread
+// does not.
 func (v *view) remains(s *seat) claim {
 	p := s.proc
 	sure := verdict.Certain

@@ -266,8 +266,8 @@ func (t *trail) still() bool {
 }
 
 // stranger returns a process of the job whose main thread waits for the other end of a pipe or unix socket that only
-// processes outside the job have, and the first of these; 0: there is none. Where it has that end itself, they may have
-// inherited it, as a daemon does.
+// processes outside the job have, and the first of these; 0: there is no such process. Where it has that end itself,
+// they may have inherited it, as a daemon does.
 func (t *trail) stranger() (by *scene.Proc, pid int) {
 	for _, p := range t.all {
 		w, _ := mainWait(p)

@@ -125,7 +125,8 @@ func (now spin) round(last spin, apart time.Duration) string {
 	case now.asks != "" && now.asks == last.asks && (now.polls || last.polls) && place != "" && few:
 		return fmt.Sprintf("goes round in %s and asks %s again and again: it waits for what that answers", place, now.asks)
 	case now.core && last.core && slices.Equal(now.frames, last.frames):
-		return "uses one core at the same line, and nothing else of it moves: it polls for something, or computes for long"
+		return "uses one core at the same line, and does nothing else that is seen: it polls for something, or computes " +
+			"for long"
 	}
 	return ""
 }

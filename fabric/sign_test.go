@@ -30,7 +30,7 @@ func TestAFixedEntry(t *testing.T) {
 	w := newWired(t)
 	there := netip.MustParseAddr("10.0.2.2")
 	if got := FixedTo(there); got != "" {
-		t.Errorf("none: %q", got)
+		t.Errorf("no address: %q", got)
 	}
 	w.run("ip neigh replace 10.0.2.2 lladdr 02:00:00:00:00:09 dev eth0 nud permanent")
 	if got := FixedTo(there); got != "02:00:00:00:00:09" {

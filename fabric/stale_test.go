@@ -47,7 +47,7 @@ func TestAFileSystemWithoutRoomOrInodes(t *testing.T) {
 		"room":      {unix.Statfs_t{Blocks: 100, Bavail: 1, Files: 10, Ffree: 1}, false},
 		"no room":   {unix.Statfs_t{Blocks: 100, Files: 10, Ffree: 1}, true},
 		"no inode":  {unix.Statfs_t{Blocks: 100, Bavail: 1, Files: 10}, true},
-		"no inodes": {unix.Statfs_t{Blocks: 100, Bavail: 1}, false}, // btrfs counts none
+		"no inodes": {unix.Statfs_t{Blocks: 100, Bavail: 1}, false}, // btrfs does not count them
 		"no size":   {unix.Statfs_t{}, false},
 	} {
 		if full(tt.fs) != tt.full {

@@ -1,6 +1,6 @@
 package logs
 
-// commandCauses are command lines that mpirun or mpiexec does not accept, and parts of it that do not start.
+// commandCauses are command lines that mpirun or mpiexec does not accept, and failures of its parts to start.
 var commandCauses = []cause{
 	{
 		id: "log.hostfile-not-found", grade: decisive, words: []string{"unable to open the hostfile", "unable to open the " +
@@ -26,7 +26,7 @@ var commandCauses = []cause{
 	}, {
 		id: "log.mpi-hosts", grade: decisive, words: []string{"There are no allocated resources for the application"},
 		says: "mpirun of {who} has no host left for the program: its list of hosts and what --host, -H or the scheduler " +
-			"gives have none in common",
+			"gives have no host in common",
 		do: "name the hosts as the list or the scheduler does (scontrol show hostnames; with and without the domain), and " +
 			"look at --nolocal",
 		from: "open-mpi/ompi help-orte-rmaps-base.txt",

@@ -3,7 +3,7 @@ package logs
 // inCode is in what a compiler writes of a program that has the names of CUDA's errors.
 var inCode = re(`\d\)?: warning\b|enumeration value|\bcase cuda`)
 
-// driverCauses are errors by which CUDA reports its driver, or what runs besides it, by its numbers (CUresult).
+// driverCauses are errors by which CUDA reports its driver or of MPS, by its numbers (CUresult).
 var driverCauses = []cause{
 	{
 		id: "log.cuda-driver-too-old", grade: decisive, soft: true,

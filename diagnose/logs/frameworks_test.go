@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestErrorsThatTrainersSurvive: none of these lines is a cause where the same program goes on for many steps.
+// TestErrorsThatTrainersSurvive: no such line is a cause where the same program goes on for many steps.
 func TestErrorsThatTrainersSurvive(t *testing.T) {
 	const steps = 60
 	for _, file := range []string{"testdata/classes-programs.txt", "testdata/classes-frameworks.txt"} {

@@ -33,8 +33,8 @@ const (
 	boxEnded           // after a warning
 )
 
-// warning notes where a warning of Open MPI begins and ends. What looks like an error in it is none where the program
-// writes something after it.
+// warning notes where a warning of Open MPI begins and ends. What looks like an error there is no error where the
+// program writes something after it.
 func (h *hints) warning(line []byte) {
 	const longest, dashes = 120, "----------------------------------------"
 	line = bytes.TrimSpace(line)

@@ -24,7 +24,8 @@ func newScanner(words []string) *scanner {
 	return s
 }
 
-// trie returns the next node of each node and class, 0 where the words have none, and the words that end in a node.
+// trie returns the next node of each node and class, 0 where the words have no such node, and the words that end in a
+// node.
 func (s *scanner) trie(words []string) (next []uint32, out [][]int32) {
 	most := 1
 	for _, w := range words {

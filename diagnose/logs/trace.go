@@ -20,9 +20,9 @@ type trace struct {
 	chained   bool     // a line before announces it as one of an error during another one
 	handled   bool     // the line before says that the program goes on
 	source    string   // the line of the program in the innermost frame
-	rank      int      // of the line with its head; -1: none
+	rank      int      // of the line with its head; -1: unknown
 	of        *summary // torchrun's report that it is part of, or nil
-	ranked    int      // that its head names in its text; -1: none
+	ranked    int      // that its head names in its text; -1: it names no rank
 }
 
 // reportIndent is what torchrun writes before each line of a traceback in its report.

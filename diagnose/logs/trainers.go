@@ -192,8 +192,8 @@ var trainerCauses = []cause{
 		id: "log.gdr-peer-memory", grade: family, words: []string{"ibv_reg_mr", "ibv_reg_dmabuf_mr"},
 		form: re(`UCX +ERROR .*ibv_reg_(?:dmabuf_)?mr\(.*(?P<why>Bad address|Invalid argument|Operation not ` +
 			`supported|Protocol not supported)`),
-		says: "UCX of {who} cannot register memory for RDMA ({why}): as a rule that of a GPU, where nvidia-peermem is not " +
-			"loaded and DMA-BUF does not work",
+		says: "UCX of {who} cannot register memory for RDMA ({why}): as a rule memory of a GPU, where nvidia-peermem is " +
+			"not loaded and DMA-BUF does not work",
 		do: "modprobe nvidia-peermem on that node, with a UCX that was built with CUDA (ucx_info -d | grep cuda); " +
 			"UCX_IB_GPU_DIRECT_RDMA=n shows whether GPUDirect is the cause",
 		need: []string{"lsmod of that node (nvidia_peermem)", "ucx_info -d of that node, in the job's container"},

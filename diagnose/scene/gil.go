@@ -75,7 +75,7 @@ func (s Syscall) ends() bool {
 		slices.Contains([]string{"nanosleep", "clock_nanosleep", "select", "pselect6"}, s.Name)
 }
 
-// owner returns the thread that has the GIL, from py-spy dump --json; 0: none has it.
+// owner returns the thread that has the GIL, from py-spy dump --json; 0: no thread has it.
 func owner(text string) (tid int, out *Held) {
 	var all []struct {
 		Name   string `json:"thread_name"`

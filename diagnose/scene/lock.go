@@ -15,7 +15,8 @@ type Owner struct {
 // 4 KiB, and no process gets a lock meanwhile.
 const maxLocks = 256 << 10
 
-// ownerOf returns the process that has the lock of a file which another one waits for; nil: none of this node is seen.
+// ownerOf returns the process that has the lock of a file which another one waits for; nil: no process of this node is
+// seen to have it.
 func ownerOf(waiter int) *Owner {
 	text, _ := readStart("/proc/locks", maxLocks)
 	pid, file := lockedBy(string(text), waiter)

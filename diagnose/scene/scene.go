@@ -161,7 +161,8 @@ type Proc struct {
 	Broken []Broken `json:"broken,omitempty"`
 	// Stacks are its Python threads, the main one first; nil: could not be had.
 	Stacks []Stack `json:"stacks,omitempty"`
-	GIL    *Held   `json:"gil,omitempty"` // the thread that prevents the main one from running Python; nil: none is seen
+	// GIL is the thread that prevents the main one from running Python; nil: no such thread is seen.
+	GIL *Held `json:"gil,omitempty"`
 	// Last are the last lines of its standard output or error, where that is a file that can be read.
 	Last []string `json:"last,omitempty"`
 	// Libs are versions of libraries it has mapped: "nccl": "2.30.7". The key torch is there once libtorch is mapped.

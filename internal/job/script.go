@@ -24,7 +24,7 @@ var (
 	numNodes        = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
 	// initializeJAX matches a call of jax.distributed.initialize, with what is before its name, and its arguments.
 	initializeJAX = regexp.MustCompile(`(?:(\w+)\s*\.\s*)?\binitialize\s*\(((?:[^()]|\([^()]*\))*)\)`)
-	// importsJAX matches an import of it, or of its module under another name.
+	// importsJAX matches an import of this function, or of its module under another name.
 	importsJAX = regexp.MustCompile(`\bfrom\s+jax\.distributed\s+import\s+(initialize)\b|` +
 		`\bfrom\s+jax\s+import\s+distributed\s+as\s+(\w+)|\bimport\s+jax\.distributed\s+as\s+(\w+)`)
 	// asksJAX matches the arguments of a call that leaves the number of processes and this one's to jax.
@@ -70,7 +70,7 @@ func (r *resolver) shellLauncher() {
 	script, text := r.shellScript()
 	m := inShell.FindStringSubmatch(text)
 	torchrun := m != nil && strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx")
-	if torchrun && strings.HasSuffix(script, " -c") { // the line has a note of it
+	if torchrun && strings.HasSuffix(script, " -c") { // the line has a note about that
 		return
 	}
 	if m == nil || launcher.Placed(text+" "+strings.Join(r.line.Argv, " ")) && !launcher.Waits(text) {

@@ -183,7 +183,7 @@ func (r *resolver) total(nodes int) error {
 		"%s has num_processes %s for num_machines %s, but the job has %d nodes", file, r.line.NP.Value, r.perMachines, nodes)
 }
 
-// device matches a word of CUDA_VISIBLE_DEVICES that is a GPU.
+// device matches an element of CUDA_VISIBLE_DEVICES that is a GPU.
 var device = regexp.MustCompile(`^\s*(?:\d|GPU-|MIG-)`)
 
 // gpus returns how many GPUs a launcher of this node would count; 0: not known.

@@ -37,7 +37,8 @@ func (l Line) Entry() (word, place int, ok bool) {
 	return 0, 0, false
 }
 
-// elsewhere returns the index of the first word that may be in a command which starts elsewhere; 0: there is none.
+// elsewhere returns the index of the first word that may be in a command which starts elsewhere; 0: there is no such
+// word.
 func (l Line) elsewhere() int {
 	if l.Kind != Program || l.AsTyped || l.Program >= len(l.Argv) {
 		return 0
@@ -61,7 +62,7 @@ func (l Line) elsewhere() int {
 	return l.Program + 1
 }
 
-// starts reports whether a command is that of a launcher or a Python with more words.
+// starts reports whether a command is a launcher or a Python with arguments.
 func starts(argv []string) bool {
 	if len(argv) < 2 {
 		return false

@@ -47,7 +47,7 @@ func (r rewrite) onLine() Exec {
 }
 
 // viaEnv returns the line as it is, and the settings as PET_ variables, torchrun's defaults: an option in the script
-// overrides them. What the script runs besides torchrun has the variables of a plain program.
+// overrides them. What else the script runs has the variables of a plain program.
 func (r rewrite) viaEnv(w World) Exec {
 	e := Exec{Notes: append(r.notes,
 		"launch sets PET_* variables for the torchrun inside (--as torchrun): an option there overrides them")}

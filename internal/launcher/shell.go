@@ -35,7 +35,7 @@ func shellCalls(text string) (calls []shellCall) {
 	return calls
 }
 
-// written returns a word of a text, without the quotes around all of it.
+// written returns a word of a text, without quotes around the whole word.
 func written(text string, w *syntax.Word) string {
 	if len(w.Parts) == 1 {
 		switch p := w.Parts[0].(type) {

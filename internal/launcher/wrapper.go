@@ -31,7 +31,8 @@ func wrappers() []wrapper {
 	}
 }
 
-// sub returns how many of the words there are up to the subcommand that starts a command; 0: there is none.
+// sub returns how many of the words there are up to the subcommand that starts a command; 0: they have no such
+// subcommand.
 func (w wrapper) sub(words []string) int {
 	return 1 + slices.IndexFunc(words, func(s string) bool { return slices.Contains(strings.Fields(w.subs), s) })
 }
@@ -59,8 +60,8 @@ var (
 	launchWord   = regexp.MustCompile(`^(?:[./].*/)?launch$`)
 )
 
-// torchrunIn returns the index of the word of a line that is torchrun, or a shell's text with it; -1: there is none, or
-// it has a launch of its own.
+// torchrunIn returns the index of the word of a line that is torchrun, or a shell's text with it; -1: it is not there,
+// or it has a launch of its own.
 func (l Line) torchrunIn() int {
 	for i := l.Program + 1; i < len(l.Argv); i++ {
 		switch w := l.Argv[i]; {
@@ -166,8 +167,8 @@ func allWait(calls []shellCall) (ok bool) {
 	return ok
 }
 
-// placed reports whether the options of a torchrun give it a place: more than the number of nodes, which is that of the
-// job.
+// placed reports whether the options of a torchrun give it a place: more than the number of nodes, which the job
+// has anyway.
 func (l Line) placed() bool {
 	if l.Standalone.Set || l.has("node_rank") || l.has("master_addr") || l.has("rdzv_endpoint") || l.has("rdzv_backend") {
 		return true
@@ -202,7 +203,7 @@ func (l Line) insteadSealed() []string {
 		return w == "--network" || w == "--net" || strings.HasPrefix(w, "--network=") || strings.HasPrefix(w, "--net=")
 	})
 	compose := slices.ContainsFunc(l.Argv[l.Program:begin], func(w string) bool { return strings.Contains(w, "compose") })
-	if !network && !compose && l.Argv[begin-1] == "run" { // enroot has the host's, and compose that of its file
+	if !network && !compose && l.Argv[begin-1] == "run" { // enroot has the host's, compose the one of its file
 		out = append(out, "--network", "host")
 	}
 	for _, name := range []string{"PET_NNODES", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT",

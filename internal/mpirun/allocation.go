@@ -43,7 +43,7 @@ func (r *reader) allocation() (out []hostlist.Machine, name string, err error) {
 	return out, name, nil
 }
 
-// within leaves the hosts of an allocation, with at most the slots that they have there. NAME:* counts none of them.
+// within leaves the hosts of an allocation, with at most the slots that they have there. NAME:* counts no slot.
 // (Seen with Open MPI 4.1.4 and 5.0.11 in Slurm's allocations.)
 func (r *reader) within(allocated []hostlist.Machine, name string) {
 	slots := map[string]int{}

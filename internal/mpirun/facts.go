@@ -30,7 +30,7 @@ type Facts struct {
 	InDir    bool   // the working directory exists
 	Daemon   string // the file; "": not found
 	Version  string // what the daemon says
-	Numbers  string // what may be versions in the file of Hydra's daemon, which says none itself
+	Numbers  string // what may be versions in the file of Hydra's daemon, which itself does not say it
 	Denied   string // the file of a daemon that may not be executed, and
 	Mount    string // the folder that is mounted noexec there; "": it is not
 	Programs []Program

@@ -69,7 +69,7 @@ func (r *reader) builtFor(prefix string) string {
 	return ""
 }
 
-// library returns the first file of a pattern; nil: there is none, or it cannot be read.
+// library returns the first file of a pattern; nil: no file fits, or it cannot be read.
 func (r *reader) library(pattern string) []byte {
 	all, _ := fs.Glob(r.Root, pattern)
 	if len(all) == 0 {

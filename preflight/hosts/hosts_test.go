@@ -234,8 +234,8 @@ func TestOneTroubleIsOneFindingWithAListOfFixes(t *testing.T) {
 	}
 }
 
-// Two names of one machine are named together. Two containers of it, which share the boot, are two hosts; so are nodes
-// that Slurm names.
+// Two names of one machine are named together. Two containers of one machine, which share the boot, are two hosts; so
+// are nodes that Slurm names.
 func TestTwoNamesOfOneMachine(t *testing.T) {
 	for _, tt := range []struct {
 		first, second string
@@ -267,7 +267,7 @@ func TestAnotherVersionOfHydrasDaemon(t *testing.T) {
 		{"5.0.2 127.0.0.1", "4.3.1 127.0.0.1", "5.0.2", "4.3.1"},
 		{"5.0.2 127.0.0.1", "4.3.1 127.0.0.1", "", "4.3.1"},
 		{"5.0.2 127.0.0.1", "5.0.2 127.0.0.1 7.7", "", ""},
-		{"127.0.0.1", "127.0.0.1", "5.0.2", ""}, // Intel's has none
+		{"127.0.0.1", "127.0.0.1", "5.0.2", ""}, // Intel's does not say it
 		{"127.0.0.1", "127.0.0.1", "5.0.1", "5.0.1"},
 		{"5.0.2", "", "5.0.2", ""}, // no grep there
 		{"5.0.2 127.0.0.1", "127.0.0.1", "5.0.2", ""},

@@ -74,9 +74,9 @@ func (b blamed) translated() bool {
 	})
 }
 
-// callsAlone reports whether Gloo may do without the calls to a node, none of which gets through while its own do: of
-// two ranks the one with the higher address calls (Pair::connect of gloo/transport/tcp/pair.cc), and all call the store
-// of rank 0.
+// callsAlone reports whether Gloo may do without the calls to a node, of which no call gets through while its own do:
+// of two ranks the one with the higher address calls (Pair::connect of gloo/transport/tcp/pair.cc), and all call the
+// store of rank 0.
 func (b blamed) callsAlone() bool {
 	if b.Side != blame.ToNode || !b.Back || len(b.nodes) != 1 || b.nodes[0].Rank == 0 || onGPU(loadsOf(b.all)) {
 		return false
@@ -87,7 +87,7 @@ func (b blamed) callsAlone() bool {
 	})
 }
 
-// otherNet returns a network for an example that has none of the blamed nodes' addresses.
+// otherNet returns a network for an example without an address of the blamed nodes.
 func (b blamed) otherNet() string {
 	for _, text := range []string{exampleNet, "192.168.0.0/16", "172.16.0.0/16"} {
 		if !slices.ContainsFunc(b.nodes, func(p Post) bool {

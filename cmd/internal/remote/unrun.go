@@ -11,7 +11,7 @@ import (
 // agent's input instead, so that a session works where mpirun's daemon never starts. ForceCommand of sshd may do the
 // same.
 
-// ran is a word of the command with which a session begins. Only a shell that runs this command has it in $1.
+// ran is an argument of the command with which a session begins. Only a shell that runs this command has it in $1.
 const ran = "launch-ran"
 
 // command is what the agent runs for a session.
@@ -23,7 +23,7 @@ const showRan = "\nprintf '\\n%s\\n' \"$1\""
 // Unrun is how a host runs no command although it logs in.
 type Unrun struct {
 	Forced bool // sshd runs another one
-	// Seen are lines that start another shell, as FILE:NUMBER:TEXT; nil: none is found.
+	// Seen are lines that start another shell, as FILE:NUMBER:TEXT; nil: no such line is found.
 	Seen []string
 }
 
