@@ -10,14 +10,14 @@ import (
 // gate is the file that the last rank of a job waits for.
 const gate = Job + "/gate"
 
-// watched starts a job under launch whose ranks wait until the gate is open, and returns its outcome. launch has
-// had time for a shell on each host.
+// watched starts a job under launch whose ranks wait until the gate is open, and returns its outcome once the sick
+// host has a process of the program.
 func (tr *trial) watched(ctx context.Context, flags ...string) <-chan outcome {
 	tr.t.Helper()
 	tr.line = append(append(flags, tr.line...), gate)
 	done := make(chan outcome, 1)
 	go func() { done <- tr.runUntil(ctx, launchSide) }()
-	for end := time.Now().Add(launchLimit); !strings.Contains(tr.Hosts[sick].Sh("ps -eo args"), Job+"/world"); {
+	for end := time.Now().Add(launchLimit); tr.Hosts[sick].Sh("pgrep -x world || true") == ""; {
 		select {
 		case o := <-done:
 			tr.t.Fatalf("the job does not start: exit %d\n%s", o.Exit, o.Said)
