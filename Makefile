@@ -68,6 +68,7 @@ benchlab: build ## launch bench with a slow link, node or direction, and without
 
 faultbench: build ## inject each fault on 2, 3 and 5 hosts; 200 healthy starts; compare with torchrun
 	LAUNCH_FAULTBENCH=full LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -timeout 120m ./lab/faultbench
+	LAUNCH_TEST_FULL=1 LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -run 'NoPlainTorchrun|PlainTorchrunsJob' ./lab/e2e
 
 hangs: build ## make all kinds of hung, slow and healthy starts; compare what launch doctor says
 	@tools/apt.sh iproute2 nftables python3-torch openmpi-bin || echo "the cases that need these are skipped"
@@ -83,7 +84,7 @@ hangs-peers: build ## what torch, py-spy, torch's debug server, torchfrtrace and
 launchers: build ## each launcher of docs/guide/launchers.md that pip can install, for real on two hosts
 	@tools/apt.sh iproute2 || echo "the cases that need it are skipped"
 	@tools/torch.sh && tools/launchers.sh || echo "the cases that need these are skipped"
-	LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 60m ./lab/launchers
+	LAUNCH_TEST_FULL=1 LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 60m ./lab/launchers
 
 test-k8s: build ## a real Kubernetes: starts, losses, mistakes, DNS, with launch and without (K8S_PODS="3 6 12")
 	@tools/torch.sh
@@ -96,7 +97,8 @@ mpibench: build ## a real mpirun over ssh: faults on one of three hosts, healthy
 	@tools/apt.sh iproute2 nftables openmpi-bin openssh-client || echo "the cases that need these are skipped"
 	@tools/libs.sh openmpi mpich || echo "the cases that need these are skipped"
 	@tools/unpack.sh sshd 1 openssh-server libwrap0
-	LAUNCH_MPIBENCH=$(MPIBENCH) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch go test -count=1 -v -timeout 120m ./lab/mpi
+	LAUNCH_TEST_FULL=1 LAUNCH_MPIBENCH=$(MPIBENCH) LAUNCH_TEST_BIN=$(CURDIR)/bin/launch \
+		go test -count=1 -v -timeout 120m ./lab/mpi
 
 truth: build ## TRUTH_DRAWS draws (500) of an environment: the job without launch, and with it
 	@tools/apt.sh iproute2 nftables || echo "the cases that need these are skipped"

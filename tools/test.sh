@@ -4,8 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-limit=26m  # of all tests together
-packages=3 # at a time: those of lab/ mostly wait, so two cores have time for a third
+limit=26m # of all tests together
 
 tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin openssh-client ucx-utils libfabric-bin spin ||
 	echo "the tests that need these are skipped"
@@ -34,7 +33,7 @@ go vet ./...
 # failed are tried once more, alone, and are named at the end.
 again=$(mktemp)
 trap 'rm -f "$again"' EXIT
-if ! timeout --kill-after 30s "$limit" go test -p $packages -timeout "$limit" -json "$@" ./... </dev/null | go run -C tools ./testsum -again "$again"; then
+if ! timeout --kill-after 30s "$limit" go test -timeout "$limit" -json "$@" ./... </dev/null | go run -C tools ./testsum -again "$again"; then
 	[[ -s $again ]] || exit 1
 	while read -r package name; do
 		echo "once more, alone: $package $name"

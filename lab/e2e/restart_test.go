@@ -39,6 +39,9 @@ os._exit(0)
 func TestARankThatDiesOnceEndsPlainTorchrunsJobOnly(t *testing.T) {
 	t.Parallel()
 	t.Run("torchrun --max-restarts", func(t *testing.T) {
+		if !programs.Full() {
+			t.Skip("what torchrun does alone: LAUNCH_TEST_FULL=1 or make faultbench")
+		}
 		c := withTorch(t, 2, programs.CurrentTorch(t)) // torch 1.13 restarts correctly
 		var nodes []*node
 		script := diesOnceScript(t)

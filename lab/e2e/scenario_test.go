@@ -6,12 +6,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"launch/lab/programs"
 )
 
 // late returns how long the late node is late: a minute if LAUNCH_TEST_FULL is set,
 // else longer than every start-up takes.
 func late() time.Duration {
-	if os.Getenv("LAUNCH_TEST_FULL") != "" {
+	if programs.Full() {
 		return 60 * time.Second
 	}
 	return 8 * time.Second

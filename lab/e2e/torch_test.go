@@ -104,6 +104,9 @@ func TestAnEndpointThatNoPlainTorchrunRecognizesAsItsOwn(t *testing.T) {
 
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
+		if !programs.Full() {
+			t.Skip("what torchrun does alone, in three minutes: LAUNCH_TEST_FULL=1 or make faultbench")
+		}
 		c := withTorch(t, 3, torch)
 		nodes := []*node{c.startBare(0, line), c.startBare(1, line), c.startBare(2, line)}
 		for _, n := range nodes {

@@ -54,13 +54,16 @@ func starts() []start {
 	}
 }
 
+// Each line makes one world: one line of each package, or all (make launchers).
 func TestOneWorld(t *testing.T) {
 	data, err := filepath.Abs("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range starts() {
+	lines := starts()
+	for _, i := range programs.Draw(t, len(lines), func(i int) string { return lines[i].of }) {
 		t.Run(strconv.Itoa(i), func(t *testing.T) {
+			s := lines[i]
 			t.Log(strings.ReplaceAll(s.line, "%s/", ""))
 			h := hosts{lab: netns.New(t, 2), path: installed(t, s.of), temp: temp(t)}
 			h.lab.MayLeave("torchelastic_*", "torchinductor_*", "pymp-*", "ray*", "plasma*", "tmp*")

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"launch/lab/programs"
 )
 
 // The Open MPI 5 of the rig was built for /opt/openmpi and is in another folder. prterun asks the hosts for the first
@@ -34,7 +36,7 @@ func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
 		t.Run(dashed(mpi), func(t *testing.T) {
 			t.Parallel()
 			tr := newTrial(t, mpi, 2)
-			for _, l := range []struct {
+			lines := []struct {
 				np    int
 				slots [2]int
 				add   []string
@@ -63,7 +65,9 @@ func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
 				{2, [2]int{2, 2}, []string{"--nolocal"}},
 				{3, [2]int{2, 2}, []string{"--nolocal"}},
 				{3, [2]int{2, 2}, []string{"--map-by", "slot:NOLOCAL"}}, // 4.1 knows no such modifier
-			} {
+			}
+			for _, i := range programs.Draw(t, len(lines), func(i int) string { return itoa(i / 6) }) {
+				l := lines[i]
 				tr.line = tr.pair(l.np, l.slots[0], l.slots[1], l.add...)
 				plain, with := tr.run(plainSide, plainLimit), tr.run(launchSide, plainLimit)
 				if runs := plain.Exit == 0 && plain.whole(l.np); runs != (with.Exit == 0 && with.whole(l.np)) {

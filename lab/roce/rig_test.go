@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"launch/lab/programs"
 )
 
 // bootLimit is for both machines together, from the start of QEMU to the end of the
@@ -25,7 +27,7 @@ const bootLimit = 5 * time.Minute
 // valgrindTimes is the number of tests under valgrind: a thousand take 40 s in an
 // emulated machine.
 func valgrindTimes() int {
-	if os.Getenv("LAUNCH_TEST_FULL") != "" {
+	if programs.Full() {
 		return 1000
 	}
 	return 150
