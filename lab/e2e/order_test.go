@@ -15,12 +15,12 @@ import (
 )
 
 // TestNoOrderOfTheNodesCostsAStart starts real torchruns in random orders: each begins some time after its line, now
-// and then 20 s, as one whose import takes longer. None may fail, and what the last one to begin waits for is compared
-// with torchrun's own static rendezvous, by turns. LAUNCH_STARTS is how many starts there are of each.
+// and then 20 s, as one whose import takes longer. None may fail. With LAUNCH_STARTS, the number of starts, what the
+// last one to begin waits for is compared with torchrun's own static rendezvous, by turns.
 func TestNoOrderOfTheNodesCostsAStart(t *testing.T) {
-	rounds := 5
+	rounds, ways := 5, []string{"launch"}
 	if n, err := strconv.Atoi(os.Getenv("LAUNCH_STARTS")); err == nil {
-		rounds = n
+		rounds, ways = n, []string{"launch", "static"}
 	}
 	c := embedded(t, 3)
 	torchrun := c.forked(programs.CurrentTorch(t))
@@ -37,7 +37,7 @@ func TestNoOrderOfTheNodesCostsAStart(t *testing.T) {
 		if random.IntN(50) == 0 {
 			late[random.IntN(n)] = 20
 		}
-		for _, way := range []string{"launch", "static"} {
+		for _, way := range ways {
 			var nodes []*node
 			for i := range n {
 				line := []string{torchrun, "--nnodes", strconv.Itoa(n), "--nproc-per-node", "1"}
@@ -60,7 +60,7 @@ func TestNoOrderOfTheNodesCostsAStart(t *testing.T) {
 			}
 		}
 	}
-	for _, way := range []string{"launch", "static"} {
+	for _, way := range ways {
 		ds := slices.Sorted(slices.Values(took[way]))
 		t.Logf("%s: %d starts, from the begin of the last torchrun to the last rank's first collective: median %s, "+
 			"99 of 100 %s, longest %s", way, len(ds), median(ds), ds[len(ds)*99/100], ds[len(ds)-1])
