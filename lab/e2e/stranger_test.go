@@ -158,7 +158,7 @@ func TestMungeHidesTheSecretOfASlurmStep(t *testing.T) {
 	c.path = programs.Munge(t) + ":" + c.path
 	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
 	as := func(i int, user []string, more ...string) *node {
-		return c.startBare(i, slices.Concat(user, []string{tools.launch, "--join-timeout", "20s"}, more, c.line),
+		return c.startBare(i, slices.Concat(user, []string{tools.launch, "--join-timeout", joinTimeout}, more, c.line),
 			"SLURM_JOB_ID=77", "SLURM_STEP_ID=0", "SLURM_STEP_NODELIST=host[0-1]", "SLURM_STEP_NUM_NODES=2",
 			"SLURM_STEP_TASKS_PER_NODE=1(x2)", "SLURM_PROCID="+strconv.Itoa(i), "SLURM_LOCALID=0",
 			"SLURM_NODEID="+strconv.Itoa(i), "SLURMD_NODENAME=host"+strconv.Itoa(i), "SLURM_NTASKS=2", "TMPDIR=/dev/shm")
