@@ -47,12 +47,14 @@ type cause struct {
 	with    string                       // a fact that the log has shown before; {fact} is its value where it has one only
 	recalls string                       // a fact that it may have shown before; {latest} is its value
 	but     string                       // a fact that it does not show, before or after
+	butHere string                       // a fact that it does not show of the host of the event, before or after
 	test    func(map[string]string) bool // and these values of the form
 	soft    bool                         // one sign of progress after it, and it is no failure
 	stays   bool                         // no sign of progress after it undoes it
 	job     bool                         // who reports it is not to blame; its groups a and b may be
 	noise   bool                         // no failure where the program of the same command gave its results
 	retried bool                         // the program tries again: alone it decides nothing
+	warns   bool                         // the program goes on after it: alone it decides nothing
 	wraps   bool                         // the reason is on another line near it, as a rule
 	again   bool                         // after it the job starts again, often in the same log
 	frame   bool                         // a fact of the frames of tracebacks

@@ -37,6 +37,7 @@ func (f *follower) judge() Reading {
 	live, again := retried(detailed(live))
 	live, more = f.outdone(live)
 	passed = append(passed, more...)
+	live, warnings := onlyWarned(live)
 	roots := ofGrades(live, decisive, failed)
 	rest := slices.DeleteFunc(ofGrades(live, open, cascade), func(e *event) bool {
 		return e.cause.id == "log.peer-lost" || e.cause.id == watchdogID
@@ -72,14 +73,15 @@ func (f *follower) judge() Reading {
 		r.Cascade = append(f.cascade(all, used), ofFormer(f.cascade(former, used))...)
 	} else {
 		f.hosts(&r)
-		r.Passed, r.Retried = failures(passed), failures(again)
+		r.Passed, r.Retried, r.Warned = failures(passed), failures(again), f.leads(warnings, used)
 	}
 	return r
 }
 
 // undone says whether an event is no failure by what else the logs show.
 func (f *follower) undone(e *event) bool {
-	return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 || e.cause.noise && f.proof.endedWell(e) > 0
+	return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 || f.facts[e.cause.butHere][e.node] ||
+		e.cause.noise && f.proof.endedWell(e) > 0
 }
 
 // failures returns the first of some events as values.
@@ -232,6 +234,16 @@ func (f *follower) leadOf(some []*event, e *event, used map[*event]bool) Lead {
 	return f.lead(group)
 }
 
+// leads returns what some events say, those of each kind together.
+func (f *follower) leads(some []*event, used map[*event]bool) (out []Lead) {
+	for _, e := range some {
+		if !used[e] && len(out) < maxOpenLead {
+			out = append(out, f.leadOf(some, e, used))
+		}
+	}
+	return out
+}
+
 func quoted(group []*event) (out []finding.Seen) {
 	for _, e := range group[:min(len(group), maxSeen)] {
 		out = append(out, finding.Seen{Where: e.where, What: tidy(e.text)})
@@ -285,10 +297,8 @@ func (f *follower) openEnd(r *Reading, live []*event, used map[*event]bool) {
 			}
 		}
 	}
-	for _, e := range warnings {
-		if !used[e] && len(r.Open) < maxOpenLead {
-			r.Open = append(r.Open, f.leadOf(warnings, e, used))
-		}
+	if more := f.leads(warnings, used); len(more) > 0 {
+		r.Open = append(r.Open, more[:min(len(more), max(0, maxOpenLead-len(r.Open)))]...)
 	}
 	if v, ok := f.ofWaits(live); ok {
 		r.Verdicts = append(r.Verdicts, v)

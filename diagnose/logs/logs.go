@@ -25,6 +25,8 @@ type Reading struct {
 	Passed []Failure `json:"passed,omitempty"`
 	// Retried are lines that look like failures, after which the program tries again; where there is no failure.
 	Retried []Failure `json:"retried,omitempty"`
+	// Warned are warnings after which programs go on; where there is no failure.
+	Warned []Lead `json:"warned,omitempty"`
 	// Moved says whether a line shows steps of a job, or that it ended well.
 	Moved bool  `json:"moved"`
 	Files int   `json:"files"`

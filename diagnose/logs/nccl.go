@@ -159,6 +159,7 @@ var ncclCauses = []cause{
 	}, {
 		id: "log.library-mismatch", grade: decisive, words: []string{"undefined symbol: nccl"},
 		form: re(`undefined symbol: (?P<sym>nccl\w+)`),
+		not:  []string{"NCCL INFO"}, // a symbol that NCCL only looks for
 		says: "{who} loads an NCCL that is older than the one it was built for: {sym} is missing in it",
 		do: "pip list | grep -i nccl: of several (nvidia-nccl-cu11, nvidia-nccl-cu12) remove all but the one that torch " +
 			"asks for, and install that one again; else look for another libnccl.so in LD_LIBRARY_PATH, LD_PRELOAD and " +
@@ -171,6 +172,7 @@ var ncclCauses = []cause{
 			"undefined symbol: ucp", "undefined symbol: MPI", "OPENSSL_", "CXXABI_", "LIBIBVERBS_", "IBVERBS_", "MLX5_"},
 		form: re(`undefined symbol: (?P<sym>\w+)|version .(?P<sym>(?:GLIBC\w*|OPENSSL|CXXABI|IBVERBS\w*|MLX5)_[\d.]+\w*). ` +
 			`not found`),
+		not:  []string{"NCCL INFO"},
 		says: "{who} loads a library of the wrong version: {sym} is missing",
 		do:   "check LD_LIBRARY_PATH and LD_PRELOAD: the library must be the one that the program was built for",
 	}, {

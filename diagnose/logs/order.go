@@ -177,6 +177,14 @@ func schedulerFirst(roots []*event) []*event {
 	return append(out, roots[at+1:]...)
 }
 
+// onlyWarned separates warnings after which programs go on, where the logs have nothing else.
+func onlyWarned(all []*event) (live, warnings []*event) {
+	if slices.ContainsFunc(all, func(e *event) bool { return !e.cause.warns }) {
+		return all, nil
+	}
+	return nil, all
+}
+
 // retried separates errors after which the program tries again, where the logs have no other: few of them decide
 // nothing, and of many it is open what they lead to.
 func retried(all []*event) (live, again []*event) {

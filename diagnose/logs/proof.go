@@ -34,7 +34,7 @@ var proofWords = []string{"# OSU ", "algbw", "#repetitions", "#iterations", "ell
 	"\" 200 OK", "server is fired up", "Uvicorn running on ", "Started HTTPService at ",
 	"Started GRPCInferenceService at ", "hroughput: ", "otal images/sec: ", "Benchmark Result ===", "'train_runtime': ",
 	"\"train_runtime\": ", " stopped: `max_", "exiting program at iteration ", "after training is done",
-	" exits successfully", "deepspeed ", "accelerate launch ", "horovodrun "}
+	" exits successfully", "JOB_COMPLETE", "deepspeed ", "accelerate launch ", "horovodrun "}
 
 var (
 	tableForm = re(`^# OSU |^#.*\balgbw\b.*\bbusbw\b|^\s*#bytes +#(?:repetitions|iterations)\b`)
@@ -47,7 +47,7 @@ var (
 	probedForm = re(`"GET /(?:\S*/)?(?:healthz?|readyz?|ready) HTTP/[\d.]+" 200 OK`)
 	// givenForm is how programs end with what they did.
 	givenForm = re(`hroughput: \d[\d.]* requests|otal images/sec: |Benchmark Result ===|train_runtime['"]: |` +
-		` stopped: .max_|exiting program at iteration |\[after training is done\]`)
+		` stopped: .max_|^orun_recv - JOB_COMPLETE|exiting program at iteration |\[after training is done\]`)
 	// exitedForm is how a launcher reports that one of its processes ended well.
 	exitedForm  = re(`Process \d+ exits successfully`)
 	commandForm = re(`^(?:\S*[$#>%] +|\[[^\]]*\][$#] +|\+ +)?(?:[A-Z_]+=\S+ +)*(?:/\S*/)?` +

@@ -184,8 +184,9 @@ var transferCauses = []cause{
 		need: []string{"ls -l /dev/nvidia-caps-imex-channels in the container", "nvidia-imex-ctl -N of each node"},
 		from: "CUDA driver API, CUDA_ERROR_NOT_PERMITTED",
 	}, {
-		id: "log.iommu", grade: maybe, soft: true, words: []string{"Missing \"iommu=pt\"", "Missing \"amd_iommu=on\""},
-		form: re(`WARN Missing "(?P<what>[\w=]+)" from kernel command line`),
+		id: "log.iommu", grade: maybe, soft: true, warns: true,
+		words: []string{"Missing \"iommu=pt\"", "Missing \"amd_iommu=on\""},
+		form:  re(`WARN Missing "(?P<what>[\w=]+)" from kernel command line`),
 		says: "RCCL of {who} warns that {what} is missing from the kernel's command line, with which copies between " +
 			"GPUs may hang; good runs print it, too",
 		need: []string{"does the job go on after it: the end of the output of all ranks",

@@ -114,6 +114,10 @@ func (u *UI) Logs(r logs.Reading) {
 		u.print(u.out, indent+"warning ", indent+"        ",
 			p.Where+": "+p.Error+" (the program tries again; a failure only where the job does not go on after it)")
 	}
+	for _, w := range r.Warned {
+		u.print(u.out, indent+"warning ", indent+"        ",
+			w.Seen[0].Where+": "+w.Says+" (a failure only where the job does not go on after it)")
+	}
 	for _, n := range r.Need() {
 		u.print(u.out, indent+"need    ", indent+"        ", n)
 	}
