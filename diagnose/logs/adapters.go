@@ -107,11 +107,21 @@ var adapterCauses = []cause{
 		need: []string{"are the ranks of one host in one container", "cat /proc/sys/kernel/yama/ptrace_scope of that host"},
 		from: "openucx/ucx cma_ep.c, mm_sysv.c, mm_xpmem.c",
 	}, {
-		id: "log.rdma-connect", grade: family, words: []string{"invalid gid["},
-		form: re(`UCX +ERROR +invalid gid\[(?P<index>\d+)\] on (?P<dev>[\w.-]+):(?P<port>\d+)`),
-		says: "{dev} of {who} has no GID {index} that UCX can use",
-		do: "unset UCX_IB_GID_INDEX, or set it to a GID that show_gids lists for that device in the job's container; for " +
-			"InfiniBand the port must be active (ibstat)",
+		id: "log.rdma-connect", grade: family, words: []string{"ibv_create_ah("},
+		form: re(`UCX +ERROR +ibv_create_ah\(.*?(?:dgid=(?P<gid>[\da-fA-F:.]+) )?(?:sgid_index=(?P<index>\d+) )?` +
+			`(?:traffic_class=\d+)?\) on (?P<dev>[\w.-]+) failed: (?P<why>.+)`),
+		says: "UCX of {who} cannot address another host by its RDMA device {dev} ({why}): no route leads from[ its GID " +
+			"{index}][ to {gid}], as that GID is of another type or network, or the port has none",
+		do: "show_gids of that host: set UCX_IB_GID_INDEX to the GID of RoCE v2 whose network reaches the other host, or " +
+			"UCX_NET_DEVICES to the device that does; ping -I of that interface must work",
+		need: []string{"show_gids and ip route of both hosts, in the job's container"}, from: "openucx/ucx ib_device.c",
+	}, {
+		id: "log.rdma-connect", grade: family, words: []string{"nvalid gid["},
+		form: re(`UCX +ERROR +[Ii]nvalid gid\[(?P<index>\d+)\] on (?P<devs>[\w.-]+:\d+)`),
+		says: "UCX of {who} finds no usable GID {index} at {devs}: the port is down or has no address, its interface is " +
+			"not in this container, or UCX_IB_GID_INDEX names another one",
+		do: "name devices in UCX_NET_DEVICES, on each node its own, for which show_gids lists a GID in the job's " +
+			"container; unset UCX_IB_GID_INDEX, or set it to one of these; for InfiniBand the port must be active (ibstat)",
 		need: []string{"show_gids and ibstat of that node, in the job's container"}, from: "openucx/ucx ib_device.c",
 	}, {
 		id: "log.env-invalid", grade: decisive, words: []string{"UCX  ERROR Invalid value for ", "UCX  ERROR   Invalid " +

@@ -96,7 +96,7 @@ func (b *box) names(e *event, line int64) {
 	if e.rank < 0 || b.rank >= 0 && e.vals["rank"] == "" { // a message's rank counts before a label's
 		e.rank = b.rank
 	}
-	if e.node == "" {
+	if e.node == "" && e.vals["host"] != b.node { // else it is the one that another asks for
 		e.node, e.boxed = b.node, b.node != ""
 	}
 	if b.devs != "" && e.vals["devs"] == "" {

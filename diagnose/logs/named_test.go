@@ -48,6 +48,18 @@ func TestTheMessageNamesWho(t *testing.T) {
 		{"several nodes", "srun: error: Task launch for StepId=7.0 failed on node red-1: Socket timed out on send/recv " +
 			"operation\nsrun: error: Task launch for StepId=7.0 failed on node red-3: Socket timed out on send/recv " +
 			"operation\n", "on nodes red-1, red-3"},
+		{"a host that ssh of another one does not find", "ssh not successful for host red-4:\nssh: Could not resolve " +
+			"hostname red-4: Name or service not known\n", "a process cannot resolve a name (red-4)"},
+		{"a host that ssh of another one reaches", "ssh not successful for host red-4:\nPermission denied " +
+			"(publickey).\n", "red-4"},
+		{"the address of a daemon", "srun: error: slurm_receive_msgs: [[red-3]:6818] failed: Socket timed out on " +
+			"send/recv operation\n", "red-3 does not answer"},
+		{"a container by its id", "[1738555506.101010] [0a1b2c3d4e5f:4711:0]      ib_device.c:918  UCX  ERROR Invalid " +
+			"gid[0] on mlx5_6:1\n", "node 0a1b2c3d4e5f finds no usable GID 0 at mlx5_6:1"},
+		{"the writer of a BTL", "[red-3][[463,1],0][btl_tcp_endpoint.c:803:mca_btl_tcp_endpoint_complete_connect] " +
+			"connect() to 10.9.1.4 failed: No route to host (113)\n", "node red-3 has no way to 10.9.1.4"},
+		{"a host in the journal", "Feb  3 04:05:06 red-3 slurmd[4711]: fatal: gres.conf duplicate records for gpu\n",
+			"slurmd of node red-3 does not start"},
 		{"a process that the kernel killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: -9) local_rank: 2 " +
 			"(pid: 4711) of binary: p\nRoot Cause (first observed failure):\n[0]:\n  host      : red-8\n  rank      : 42 " +
 			"(local_rank: 2)\n  exitcode  : -9 (pid: 4711)\n[1.0] Out of memory: Killed process 4711 (p)\n",

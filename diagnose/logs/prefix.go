@@ -41,7 +41,8 @@ var (
 	ncclPrefix = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9.][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.
 	writer = regexp.MustCompile(`^\[(?:mpiexec|proxy:[\d:-]+)(?:@| at )([\w.-]+)\]|` +
-		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*):\d+(?: *:\w+)* *\]|` +
+		`^(?:\[\d+\.\d+\] )?\[([A-Za-z][\w.-]*|[\da-f]+-[\da-f-]{20,}|[\da-f]{12}):\d+(?: *:\w+)* *\]|` +
+		`^\[([A-Za-z][\w.-]*)\]\[\[\d+,\d+\],\d+\]\[|` + // of Open MPI's BTLs
 		`^(?:\[\d+\.\d+\] )?\[?([A-Za-z][\w.-]*):(?:mpi_rank_(\d+)\]|rank(\d+)\.[\w.-]+: )`) // of MVAPICH and PSM
 	// testWriter is how nccl-tests names the host.
 	testWriter = regexp.MustCompile(`^(?: \.\. )?([A-Za-z][\w.-]*)(?:: Test (?:CUDA|HIP|NCCL)| pid \d+: Test) failure `)
@@ -54,7 +55,7 @@ func strip(line []byte) prefix {
 	if bytes.IndexByte(line, 0x1b) >= 0 {
 		line = ansi.ReplaceAll(line, nil)
 	}
-	p.body = line
+	p.body = bytes.TrimPrefix(line, []byte("`")) // of a text in Markdown
 	for round := 0; round < 6 && len(p.body) > 0; round++ {
 		if !p.one(round) {
 			break
@@ -65,8 +66,8 @@ func strip(line []byte) prefix {
 	bracket := len(head) > 0 && head[0] == '['
 	if p.node == "" && (bracket || bytes.Contains(head, []byte(":rank")) || bytes.Contains(head, []byte(":mpi_rank_"))) {
 		if m := writer.FindSubmatch(head); m != nil && !program.Match(m[2]) {
-			p.node = string(m[1]) + string(m[2]) + string(m[3])
-			if rank := string(m[4]) + string(m[5]); p.rank < 0 {
+			p.node = string(m[1]) + string(m[2]) + string(m[3]) + string(m[4])
+			if rank := string(m[5]) + string(m[6]); p.rank < 0 {
 				p.rank = number(rank)
 			}
 		}
@@ -144,7 +145,11 @@ func (p *prefix) host(form *regexp.Regexp) bool {
 		return false
 	}
 	p.node = strings.TrimPrefix(string(m[1]), "slurmstepd-")
-	return p.take(len(m[0]), m[1])
+	n := len(m[0])
+	if at := bytes.Index(m[0], []byte(" slurm")); at > 0 { // a program that the message is of
+		n = at + 1
+	}
+	return p.take(n, m[1])
 }
 
 // container takes off the name that a collector of logs writes after the time: of a container, a host, or a process.

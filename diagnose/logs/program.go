@@ -261,6 +261,7 @@ var programCauses = []cause{
 	}, {
 		id: "log.extension-lock", grade: waits, soft: true, words: []string{"as PyTorch extensions root"},
 		form: opt(`Using +(?P<file>\S+) as`),
+		not:  []string{"[repeated "}, // Ray shows the lines of one process, and what it repeats of others in part
 		says: "{who} began to build an extension of torch[ in {file}], and went no further: a long build, or an old lock",
 		need: []string{"is there a file \"lock\" in a folder below it, and a process that builds (ninja, nvcc)"},
 		from: "torch utils/cpp_extension.py",

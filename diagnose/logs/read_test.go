@@ -133,6 +133,7 @@ func TestYearOfALog(t *testing.T) {
 		{"Rank 3 [Thu Feb  3 04:00:00 2022] [red-3] starts", 2022},
 		{"2023:02:03-04:05:06:( 4711) |CCL_INFO| x", 2023},
 		{"2024-02-03 04:00:00 starts", 2024},
+		{"I0000 00:00:1649423660.053391    4711 f236.cc:165] starts", 2022},
 	} {
 		r := readText(t, line+c.other+"\n")
 		if r.First == nil || r.First.Time.Year() != c.year {

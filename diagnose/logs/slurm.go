@@ -46,9 +46,10 @@ var schedulerCauses = []cause{
 		need: []string{"slurmd's log of that node: the line before says why", "slurmd -V and date of that node"},
 		from: "slurm, slurmd",
 	}, {
-		id: "log.slurm-network", grade: open,
+		id: "log.slurm-network", grade: open, wraps: true,
 		words: []string{"Socket timed out on send/recv operation", "Zero Bytes were transmitted or received"},
-		says:  "Slurm's programs do not reach each other, or do not trust each other",
+		form:  opt(`\[\[?(?P<node>[\w.-]+)\]?:\d+\] failed: `),
+		says:  "Slurm's programs do not reach each other, or do not trust each other[: {node} does not answer]",
 		need: []string{"scontrol ping, and systemctl status slurmd munge of that node",
 			"munge -n | ssh NODE unmunge between the controller and that node", "the slurmd's log of that node"},
 		from: "slurm",
@@ -116,11 +117,33 @@ var schedulerCauses = []cause{
 		words: []string{"slurmstepd: error: execve()", "Task launch for ", "Application launch failed: ", " launch failed: "},
 		form: re(`execve\(\): (?P<why>.+)|Application launch failed: (?P<why>.+)|task \d+ launch failed: (?P<why>.+)|` +
 			`failed on node (?P<node>[\w.-]+): (?P<why>.+)`),
-		not:  append([]string{"Unspecified error"}, transportErrors...),
+		not:  append([]string{"Unspecified error", "Plugin initialization failed"}, transportErrors...),
 		says: "Slurm cannot start a task on {where}: {why}",
 		do: "check that the program exists there, and that PATH is exported (--export), and that the options of tasks " +
 			"and CPUs fit the node (scontrol show node)",
 		from: "slurm, slurmstepd",
+	}, {
+		id: "log.slurm-launch", grade: decisive, wraps: true, words: []string{"Plugin initialization failed"},
+		form: re(`launch failed: Plugin init|` + onNode + `: Plugin init`),
+		says: "Slurm cannot start a task on {where}: a plugin of SPANK does not start there",
+		do: "slurmd's log of that node has the plugin (spank: required plugin NAME) and its reason in the lines before; " +
+			"correct it, or make it optional in plugstack.conf",
+		from: "slurm, spank",
+	}, {
+		id: "log.container-start", grade: decisive, words: []string{"pyxis: couldn't mkdir ", "slurmd: couldn't mkdir "},
+		form: re(`pyxis: (?:slurmd: )?couldn't mkdir (?P<dir>\S+): (?P<why>.+)`),
+		says: "pyxis of {where} cannot make its folder {dir} ({why})",
+		do: "on that node the folder above it must be there, of root (runtime_path of pyxis in plugstack.conf; /run is " +
+			"empty after a boot): restart slurmd, with which pyxis makes it, or make it at boot (systemd-tmpfiles)",
+		from: "NVIDIA/pyxis pyxis_slurmd.c, pyxis_slurmstepd.c",
+	}, {
+		id: "log.container-start", grade: decisive, words: []string{"pyxis: seccomp filter failed"},
+		form: re(`seccomp filter failed: (?P<why>.+)`),
+		says: "pyxis cannot set its filter of system calls on {where} ({why}): as a rule the kernel of that node is too " +
+			"old for seccomp, or was built without it",
+		do: "leave that node out, or update its kernel (uname -r; grep SECCOMP /boot/config-$(uname -r)); start without " +
+			"the rights of root in the container (--no-container-remap-root), for which pyxis needs no filter",
+		from: "NVIDIA/pyxis seccomp_filter.c",
 	}, {
 		id: "log.slurm-launch", grade: open, words: []string{"launch failed: Unspecified error"},
 		form: opt(`failed on node (?P<node>[\w.-]+)`),
@@ -193,6 +216,14 @@ var schedulerCauses = []cause{
 		do:   "look at systemctl status munge, the key and the clock of that node; in a container mount /run/munge",
 		from: "slurm, auth/munge",
 	}, {
+		id: "log.slurm-controller", grade: decisive, soft: true, words: []string{"Unable to contact slurm controller ("},
+		form: re(`Unable to contact slurm controller \((?P<why>(?:connect|send|receive|shutdown) failure)\)`),
+		says: "Slurm's controller (slurmctld) does not answer {who} ({why}): it is down or restarts, or this node has no " +
+			"way to it",
+		do: "scontrol ping shows it: ask the administrators, or systemctl status slurmctld on its host; where it answers " +
+			"on other nodes, look at the network of this one, and at SlurmctldHost in its slurm.conf",
+		from: "slurm",
+	}, {
 		id: "log.slurm-controller", grade: decisive, soft: true,
 		words: []string{"Unable to contact slurm controller", "Unable to confirm allocation for job",
 			"slurm_load_jobs error: Unable"},
@@ -208,8 +239,24 @@ var schedulerCauses = []cause{
 		need:  []string{"squeue --steps --job JOB"},
 		from:  "slurm, srun",
 	}, {
+		id: "log.slurm-step", grade: decisive, words: []string{"are mutually exclusive"},
+		form: re(`(?:srun|sbatch|salloc): fatal: (?P<why>(?:SLURM|SBATCH|SALLOC|--mem)\S*, .*mutually exclusive)`),
+		says: "Slurm gets two requests for memory that contradict each other: {why}; as a rule one is of an outer job or " +
+			"shell of Slurm, whose variables this one has inherited",
+		do: "unset SLURM_MEM_PER_CPU SLURM_MEM_PER_GPU SLURM_MEM_PER_NODE before srun or sbatch, or submit from a login " +
+			"node; within one job use only one of --mem, --mem-per-cpu and --mem-per-gpu (for srun also --mem=0)",
+		from: "slurm, slurm_opt.c",
+	}, {
+		id: "log.slurm-gres", grade: decisive, words: []string{"gres.conf duplicate records for ", "gres.conf for "},
+		form: re(`fatal: gres\.conf (?P<why>duplicate records for (?P<res>\w+))|` +
+			`fatal: gres\.conf for (?P<res>\w+), (?P<why>some records have .*)`),
+		says: "slurmd of {where} does not start: the records of {res} in gres.conf contradict each other ({why})",
+		do: "in gres.conf give each record of {res} for that node a File= and a Type=, or none of them and only one " +
+			"record (AutoDetect=nvml needs none); slurmd -G there shows what it reads; then systemctl restart slurmd",
+		from: "slurm, gres.c",
+	}, {
 		id: "log.slurm-config", grade: decisive, words: []string{": fatal: "},
-		form: re(`(?:slurm\w*|srun|sbatch|salloc|squeue|sinfo|scontrol|sacct\w*): fatal: (?P<why>.+)`),
+		form: re(`(?:slurm\w*(?:\[\d+\])?|srun|sbatch|salloc|squeue|sinfo|scontrol|sacct\w*): fatal: (?P<why>.+)`),
 		says: "a program of Slurm does not start on {where}: {why}",
 		do: "compare slurm.conf there with the controller's (names of nodes, SlurmctldHost); without a file the node needs " +
 			"an SRV record of DNS or --conf-server",

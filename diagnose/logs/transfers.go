@@ -64,7 +64,7 @@ var transferCauses = []cause{
 	}, {
 		id: "log.nvshmem-transport", grade: family, words: []string{"nable to create ah", "ibv_create_ah"},
 		form: re(`(?:(?P<mod>\w+)\.cpp:\d+: .*)?(?:[Uu]nable to create ah\b|ibv_create_ah\b.*(?:fail|error|unable))`),
-		not:  []string{"NCCL WARN"},
+		not:  []string{"NCCL WARN", "UCX  "},
 		says: "NVSHMEM of {who} cannot make an address handle on its RDMA device[ ({mod})]: the device has no usable port " +
 			"or GID for it, or its driver refuses it",
 		do: "compare show_gids and ibv_devinfo in the job's container with NVSHMEM_IB_GID_INDEX and NVSHMEM_HCA_LIST, and " +
