@@ -33,9 +33,9 @@ var cudaCauses = []cause{
 		says: "the NVIDIA driver of {where} is too old for the CUDA in use",
 		do:   "install a newer driver, or a build for an older CUDA",
 	}, {
-		id: "log.fabric-manager-down", grade: decisive,
-		words: []string{"system not yet initialized", "fabric manager"},
-		form:  re(`system not yet initialized|abric manager .*(?:not running|not started|fail)`),
+		id: "log.fabric-manager-down", grade: decisive, but: "fabric-manager.version",
+		words: []string{"ystem not yet initialized", "fabric manager"},
+		form:  re(`[Ss]ystem not yet initialized|abric manager .*(?:not running|not started|fail)`),
 		says:  "the NVSwitch fabric manager does not run on {where}",
 		do:    "start it: systemctl enable --now nvidia-fabricmanager, of the driver's version",
 		from:  "NVIDIA/nccl-tests#264",
@@ -115,12 +115,13 @@ var cudaCauses = []cause{
 		need: []string{"nvidia-smi -L and CUDA_VISIBLE_DEVICES as the job sees them", "--nproc-per-node"},
 	}, {
 		id: "log.gpu-permission", grade: family, words: []string{"/dev/kfd", "/dev/accel"},
-		form: re(`open (?:device: )?(?P<dev>/dev/\w+).*(?P<why>ermission denied|o such file|not permitted)`),
+		form: re(`(?:open (?:device: )?|open\()(?P<dev>/dev/\w+).*(?P<why>ermission denied|o such file|not permitted|` +
+			`resource busy)`),
 		not:  []string{"ot attempting"},
 		says: "{who} cannot open its accelerator {dev}: not permitted, not in the container, or in use by another process",
-		do: "join the device's group (render, video) or start the container with that device (--device {dev} " +
-			"--device /dev/dri); end the process that holds it",
-		need: []string{"ls -l {dev} and id, as the job sees them"},
+		do: "join the device's group (render, video) or start the container with that device (--device {dev}, for AMD " +
+			"--device /dev/dri, for a TPU --privileged); end the process that holds it, as of an earlier run (lsof {dev})",
+		need: []string{"ls -l {dev} and id, as the job sees them", "lsof {dev} of that host, outside of the container too"},
 	}, {
 		id: "log.no-gpu", grade: family, but: "mpi.cuda-note", words: []string{"libcuda.so"},
 		form: re(`libcuda\.so(?:\.1)?: cannot open shared object file`),
@@ -137,9 +138,8 @@ var cudaCauses = []cause{
 			"Found no NVIDIA driver on your system",
 			"No CUDA GPUs are available",
 			"no GPUs found", "failed: Driver Not Loaded",
-			"hipErrorInvalidDevice", "hipErrorNoDevice", "no ROCm-capable device is detected",
 		},
-		form: re(`(?:NVIDIA driver|Driver Not Loaded|GPUs|CUDA-capable|hipError|ROCm)`),
+		form: re(`(?:NVIDIA driver|Driver Not Loaded|GPUs|CUDA-capable)`),
 		says: "{who} has no visible GPU: no driver, no device in the container, or CUDA_VISIBLE_DEVICES hides it",
 		do:   "run nvidia-smi in the job's container on that node, and look at CUDA_VISIBLE_DEVICES",
 		need: []string{"nvidia-smi -L in the container", "CUDA_VISIBLE_DEVICES"},

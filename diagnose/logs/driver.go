@@ -90,6 +90,16 @@ var driverCauses = []cause{
 			"nvidia-smi, and dmesg | grep -E 'NVRM|Xid', of that node"},
 		from: "CUDA driver API, CUDA_ERROR_NOT_INITIALIZED",
 	}, {
+		id: "log.no-gpu", grade: family,
+		words: []string{"hipErrorInvalidDevice", "hipErrorNoDevice", "no ROCm-capable device is detected"},
+		form:  re(`hipError(?:InvalidDevice|NoDevice)\b|ROCm`), unless: inCode,
+		says: "{who} finds no AMD GPU, or fewer than it uses: its container lacks the devices, its user the right to them, " +
+			"or HIP_VISIBLE_DEVICES hides them",
+		do: "rocminfo and rocm-smi must list the GPUs in the job's container: start it with --device=/dev/kfd " +
+			"--device=/dev/dri --group-add video (and render), and start no more ranks than there are",
+		need: []string{"rocm-smi in the container and on its host", "env | grep VISIBLE_DEVICES"},
+		from: "ROCm clr hip_device.cpp",
+	}, {
 		// A warning of torch and of TensorFlow, after which a program goes on without a GPU.
 		id: "log.cuda-error", grade: open, soft: true, words: []string{"CUDA unknown error", "CUDA error: unknown error",
 			"Cuda failure 'unknown error'", "Cuda failure 999", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"},

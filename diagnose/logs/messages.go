@@ -3,6 +3,18 @@ package logs
 // messageCauses are calls of MPI that fail by what the program asks for, and starts that MPI's launcher gives up.
 var messageCauses = []cause{
 	{
+		id: "log.mpi-cma", grade: maybe, soft: true, warns: true, words: []string{"Read -1, expected ",
+			"CMA read -1, expected ", "CMA write -1, expected ", "Write -1, expected "},
+		form: re(`(?:Read|Write|read|write) -1, expected \d+, errno ?= ?(?P<code>1|3|13)\b`),
+		says: "Open MPI of {who} may not read the memory of another rank of its host (process_vm_readv, errno {code}), and " +
+			"copies in another way, where it can: the container forbids it (--cap-add=SYS_PTRACE permits it, --mca " +
+			"btl_vader_single_copy_mechanism none or, with Open MPI 5, --mca smsc ^cma goes without), or the ranks are in " +
+			"different containers or of different users",
+		need: []string{"does the job go on after it: the end of the output of all ranks",
+			"cat /proc/sys/kernel/yama/ptrace_scope of that host, and are its ranks in one container"},
+		from: "open-mpi/ompi btl_vader_get.c, smsc_cma_module.c",
+	},
+	{
 		id: "log.mpi-truncated", grade: family, words: []string{" truncated; "},
 		form: re(`(?:Message from rank (?P<peer>\d+) and tag (?P<tag>-?\d+)|[Mm]essage) truncated; (?P<has>\d+) bytes ` +
 			`received but buffer size is (?P<room>\d+)`),

@@ -233,8 +233,11 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.mpi-no-transport", grade: family,
 		words: []string{"are unable to reach each other for"},
-		says: "two ranks of MPI have no transport in common: the list of BTLs has none between hosts, or " +
-			"an interface is excluded",
+		later: []string{"is on host: ", "BTLs attempted: "},
+		more: re(`Process 1 .* is on host: (?P<one>[\w.-]+)\s*$|Process 2 .* is on host: (?P<two>[\w.-]+)\s*$|` +
+			`BTLs attempted: (?P<btls>.+)`),
+		says: "two ranks of MPI[ on {one} and {two}] have no transport in common: the list of BTLs[ ({btls})] has none " +
+			"between these hosts (within one host vader, sm or tcp), or an interface is excluded",
 		do:   "add tcp or ucx: --mca btl self,vader,tcp or --mca pml ucx; compare btl_tcp_if_include with ip -br addr",
 		need: []string{"the line \"BTLs attempted\" and the two lines before it", "OMPI_MCA_* of the environment"},
 	}, {

@@ -58,6 +58,13 @@ func TestTheMessageNamesWho(t *testing.T) {
 			"gid[0] on mlx5_6:1\n", "node 0a1b2c3d4e5f finds no usable GID 0 at mlx5_6:1"},
 		{"the writer of a BTL", "[red-3][[463,1],0][btl_tcp_endpoint.c:803:mca_btl_tcp_endpoint_complete_connect] " +
 			"connect() to 10.9.1.4 failed: No route to host (113)\n", "node red-3 has no way to 10.9.1.4"},
+		{"a host before >>", "2031-02-03 04:05:06.4 worker-9 >> [2031-02-03 04:05:06] :166:1226 [0] misc/socket.cc:484 " +
+			"NCCL WARN socketFinalizeAccept: wrong magic 74656d2f20544547 != 7970663b906d70b9\n", "on node worker-9: what it " +
+			"sends begins with \"GET /met\""},
+		{"two ranks of one host", "At least one pair of MPI processes are unable to reach each other for\n\n  Process 1 " +
+			"([[7,1],1]) is on host: red-3\n  Process 2 ([[7,1],0]) is on host: red-3\n  BTLs attempted: self\n",
+			"on red-3 and red-3 have no transport in common: the list of BTLs (self)"},
+		{"the reason of an eviction", "Evicted: Pod The node had condition: [MemoryPressure].\n", "low on MemoryPressure"},
 		{"a host in the journal", "Feb  3 04:05:06 red-3 slurmd[4711]: fatal: gres.conf duplicate records for gpu\n",
 			"slurmd of node red-3 does not start"},
 		{"a process that the kernel killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: -9) local_rank: 2 " +

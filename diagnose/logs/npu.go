@@ -23,6 +23,16 @@ var npuCauses = []cause{
 			"ls -l /dev/davinci* and at the groups of the user",
 		"npu-smi info and ls -l /dev/davinci* as the job sees them"),
 	{
+		id: "log.npu-device", grade: family, words: []string{"dcmi module initialize failed"},
+		form: re(`initialize failed\. ret is (?P<code>-?\d+)`),
+		says: "{who} does not reach the driver of its NPUs (npu-smi: {code}): the container does not have the devices, " +
+			"another one holds them, or the driver does not run",
+		do: "npu-smi info on the host: where it works, give the container /dev/davinciN, /dev/davinci_manager, " +
+			"/dev/devmm_svm and /dev/hisi_hdc and the driver's folders (Ascend Docker Runtime), and end other containers " +
+			"that have these NPUs",
+		need: []string{"npu-smi info on the host", "ls -l /dev/davinci* in the container, and which other ones have them"},
+		from: "Ascend driver dcmi_interface_api.h",
+	}, {
 		id: "log.npu-device", grade: family, words: []string{"50705"},
 		form: re(`(?:code|result|ret\w*)\b\W{1,4}(?:is )?(?P<code>50705[3-6])\b`),
 		says: "the runtime of CANN reports an error of the hardware of the NPU of {who} ({code}: 507053 and 507055 memory, " +

@@ -165,6 +165,28 @@ var podCauses = []cause{
 			"where it only needs longer to start: a startupProbe with a higher failureThreshold"},
 		from: "kubernetes prober.go",
 	}, {
+		id: "log.k8s-evicted", grade: decisive, words: []string{"node had condition: [", "low on resource: ephemeral-"},
+		form: re(`condition: \[(?P<what>DiskPressure)\]|on resource: (?P<what>ephemeral-storage)`),
+		says: "Kubernetes has removed a pod[, {pod},] of the job from {where}, whose disk was full ({what})",
+		do: "free that disk (images, logs, folders of pods: kubectl describe node, df -h there), and let the pod write to " +
+			"a volume; an ephemeral-storage request keeps it off nodes with too little room",
+		from: "kubernetes kubelet eviction",
+	}, {
+		id: "log.k8s-sandbox", grade: decisive, soft: true, words: []string{"no runtime for \"", "find runtime handler "},
+		form: re(`no runtime for "(?P<name>[\w.-]+)" is configured|to find runtime handler (?P<name>[\w.-]+)`),
+		says: "the container engine of {where} has no runtime {name}, for which a pod asks (runtimeClassName)",
+		do: "on that node: nvidia-ctk runtime configure --runtime=containerd (or crio) for the runtime nvidia, and restart " +
+			"the engine; with the GPU operator look at its pods of that node (nvidia-container-toolkit)",
+		from: "containerd, cri-o, NVIDIA/nvidia-container-toolkit",
+	}, {
+		id: "log.no-gpu-slots", grade: decisive, words: []string{"no-gpu-has-"},
+		form: re(`no-gpu-has-(?P<size>\d+\w*)-to-run`),
+		says: "the device plugin that shares GPUs found no GPU of {where} with {size} of memory free for a container, and " +
+			"gives that as the name of a device",
+		do: "compare what the pod asks for with what is free (kubectl inspect gpushare, kubectl describe node); the pod " +
+			"must be placed by the scheduler that belongs to the plugin (its extender): look at its output",
+		from: "AliyunContainerService/gpushare-device-plugin",
+	}, {
 		id: "log.k8s-evicted", grade: family, soft: true, words: []string{" Evicted"},
 		form: re(podRow + `Evicted` + podNode + `|^\s*[Rr]eason: +Evicted`),
 		says: "Kubernetes has removed a pod[, {pod},] from {where}",

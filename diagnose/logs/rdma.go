@@ -97,7 +97,8 @@ var rdmaCauses = []cause{
 		not:  []string{"Please set max locked memory"}, // of UCX, which goes on without that device
 		says: "{who} cannot lock memory for RDMA: the limit of locked memory, or too little free memory",
 		do:   "on that node, in the job's own shell: ulimit -l must say unlimited",
-		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node"},
+		need: []string{"ulimit -l as the job sees it (under srun or mpirun)", "free -g and dmesg of that node",
+			"where the limit is right, with UCX: a run with UCX_IB_REG_METHODS=direct, which holds fewer registrations"},
 		from: "NVIDIA/nccl-tests#206",
 	}, {
 		id: "log.gdr-peer-memory", grade: family, words: []string{"ibv_reg_mr", "ibv_reg_dmabuf_mr"},

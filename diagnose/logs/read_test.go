@@ -141,3 +141,19 @@ func TestYearOfALog(t *testing.T) {
 		}
 	}
 }
+
+// TestWarningsAreListed: those after which a program goes on are no failure, and are named where there is none.
+func TestWarningsAreListed(t *testing.T) {
+	const (
+		cma   = "[red-3:04711] Read -1, expected 81920, errno =1\n"
+		verbs = "libibverbs: Warning: no userspace device-specific driver found for /sys/class/infiniband_verbs/uverbs2\n"
+	)
+	r := readText(t, cma+cma+verbs)
+	if r.First != nil || len(r.Warned) != 2 || !strings.Contains(r.Warned[0].Says, "node red-3") ||
+		!strings.Contains(r.Warned[1].Says, "uverbs2") {
+		t.Errorf("first %+v, warned %+v", r.First, r.Warned)
+	}
+	if r = readText(t, cma+"KeyError: 'vocab'\n"); r.First == nil || len(r.Warned) != 0 {
+		t.Errorf("with an error: first %+v, warned %+v", r.First, r.Warned)
+	}
+}

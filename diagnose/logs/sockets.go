@@ -1,5 +1,11 @@
 package logs
 
+import (
+	"encoding/hex"
+	"slices"
+	"strings"
+)
+
 // fileAddresses are parts of lines that name the file of a UNIX socket.
 var fileAddresses = []string{"listen unix ", "Binding to socket /", "ipc:///", "unix:/", "bind() failed on error "}
 
@@ -15,6 +21,16 @@ var socketFileNeed = []string{"TMPDIR of that host, as the job sees it, and the 
 
 // socketCauses are sockets that a process cannot open, where no other process uses its port.
 var socketCauses = []cause{
+	{
+		id: "log.foreign-call", grade: family, soft: true, words: []string{": wrong magic "},
+		form: re(`: wrong magic (?P<magic>[\da-f]{8,16}) != [\da-f]+`), test: asText,
+		says: "another program than NCCL has called a port of NCCL on {where}: what it sends begins with \"{text}\", as " +
+			"a scraper of metrics, a health check or a scanner of ports does; NCCL closes that call, and may hang after it",
+		do: "keep such programs off the ports of the job (Prometheus finds them by annotations or a service, scanners by " +
+			"ranges: net.ipv4.ip_local_port_range), give NCCL a network of its own (NCCL_SOCKET_IFNAME), and use a newer NCCL",
+		need: []string{"which host called: tcpdump or ss on that node, and the targets of Prometheus"},
+		from: "NVIDIA/nccl socket.cc socketFinalizeAccept",
+	},
 	{
 		id: "log.socket-path", grade: family, words: []string{"bind() failed on error "},
 		form: re(`\bbind\(\) failed on error (?P<why>.+?)(?: \(\d+\))?\s*$`), // ORTE and PRRTE, of a UNIX socket
@@ -52,6 +68,18 @@ var socketCauses = []cause{
 		need: []string{"ss -s and sysctl net.ipv4.ip_local_port_range of that host", "ulimit -n as the job sees it"},
 		from: "open-mpi/ompi btl_tcp_endpoint.c, ip(7)",
 	},
+}
+
+// asText reads NCCL's magic as the first bytes that came over the socket: text is of another program.
+func asText(v map[string]string) bool {
+	const size = 16
+	magic, err := hex.DecodeString(strings.Repeat("0", max(0, size-len(v["magic"]))) + v["magic"])
+	if err != nil {
+		return false
+	}
+	slices.Reverse(magic) // of a little-endian machine
+	v["text"] = strings.TrimRight(string(magic), "\r\n\x00")
+	return len(v["text"]) > 3 && !strings.ContainsFunc(v["text"], func(r rune) bool { return r < ' ' || r > '~' })
 }
 
 // socketFacts are calls of bind for any port: no other process can use that one.

@@ -41,8 +41,10 @@ var topologyCauses = []cause{
 		says: "NCCL of {who} knows no way between a GPU and an adapter or another GPU ({why}): what it reads of the " +
 			"machine does not fit",
 		need: []string{"env | grep NCCL_, /etc/nccl.conf: NCCL_TOPO_FILE and NCCL_GRAPH_FILE of another machine, " +
-			"NCCL_IB_HCA, NCCL_NET_GDR_LEVEL", "a run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH, and nvidia-smi topo -m, " +
-			"in the job's container"},
+			"NCCL_IB_HCA, NCCL_NET_GDR_LEVEL",
+			"the line NCCL version, and runs with another release (some of 2.25 and 2.26 fail so where 2.27 works) and " +
+				"with NCCL_NET_GDR_LEVEL=LOC", "a run with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH, and nvidia-smi topo -m, " +
+				"in the job's container"},
 		from: "NVIDIA/nccl graph/search.cc, graph/topo.cc",
 	}, {
 		id: "log.net-mismatch", grade: decisive, words: []string{"Detected mixed local "},
@@ -128,6 +130,8 @@ const graphDo = "unset NCCL_GRAPH_FILE and NCCL_TOPO_FILE for the job, also in /
 
 // topologyFacts are lines that these causes need.
 var topologyFacts = []cause{
+	{id: "fabric-manager.version", grade: fact, words: []string{"abricmanager", "abric manager", "abric Manager"},
+		form: re(`[Ff]abric.?[Mm]anager.*?(?P<v>version) (?:\S+ (?:don't|doesn't|does not) match|mismatch)`)},
 	{id: "nccl.graph-file", grade: fact, words: []string{"NCCL_GRAPH_FILE set "},
 		form: re(`NCCL_GRAPH_FILE set (?:by environment )?to (?P<v>\S+)`)},
 	{id: "gpu.blackwell", grade: fact, words: blackwells, form: re(blackwell)},
