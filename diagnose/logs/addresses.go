@@ -1,6 +1,10 @@
 package logs
 
-import "regexp"
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
 
 // wordUsing is in the lines with the interfaces that NCCL uses.
 const wordUsing = " Using ["
@@ -29,6 +33,23 @@ var meetWords = []string{"client socket has timed out", "client socket has faile
 
 // addressCauses are addresses of peers or stores that only their own host knows.
 var addressCauses = []cause{
+	{
+		id: "log.store-address", grade: family, with: "store.octal", words: []string{"onnection timed out",
+			"connect() timed out", "client socket has timed out", "o route to host", "onnection refused"},
+		says: "{who} does not reach the address {fact}: a part of it begins with 0, which the system reads as an octal " +
+			"number (010 is 8)",
+		do:   "write the address without leading zeros, on all nodes",
+		need: []string{"ip -br addr of the host that is to have that address"},
+		from: "inet_aton(3)",
+	}, {
+		id: "log.store-address", grade: family, soft: true, words: []string{"cluster_spec", "TF_CONFIG"},
+		form: re(`(?:cluster_spec|TF_CONFIG)\b.*['"](?P<host>[\w.-]+@[\w.-]+):\d+['"]`),
+		says: "TensorFlow of {who} is given {host} as a host: the part before the @ is no part of an address, and no such " +
+			"name is found",
+		do:   "write only HOST:PORT for each task of the cluster (TF_CONFIG), on all of them",
+		need: []string{"TF_CONFIG of each task"},
+		from: "tensorflow TFConfigClusterResolver",
+	},
 	{
 		id: "log.wrong-interface", grade: family,
 		words: []string{"onnect to fe80:", "onnecting to fe80:"},
@@ -67,4 +88,15 @@ var addressCauses = []cause{
 			storeNeed...),
 		from: "torch TCPStore",
 	},
+}
+
+// addressFacts are addresses of stores of which a part begins with 0.
+var addressFacts = []cause{
+	{id: "store.octal", grade: fact, words: []string{"tcp://", "MASTER_ADDR", "connect to ("},
+		form: re(`(?:tcp://|MASTER_ADDR\W{1,4}|connect to \()(?P<v>\d{1,3}(?:\.\d{1,3}){3})\b`),
+		test: func(v map[string]string) bool {
+			return slices.ContainsFunc(strings.Split(v["v"], "."), func(part string) bool {
+				return len(part) > 1 && part[0] == '0'
+			})
+		}},
 }

@@ -137,10 +137,8 @@ func (f *follower) ofHost(st *stream, body []byte) {
 	if m == nil {
 		return
 	}
-	e := f.last
-	if e == nil || e.st != st || f.lines-e.order > near {
-		st.box = box{rank: -1, node: string(m[1]), last: f.lines + next}
-	} else if e.node == "" && e.vals["ranks"] == "" {
+	st.box = box{rank: -1, node: string(m[1]), last: f.lines + next}
+	if e := f.last; e != nil && e.st == st && f.lines-e.order <= near && e.node == "" && e.vals["ranks"] == "" {
 		e.node = string(m[1])
 	}
 }

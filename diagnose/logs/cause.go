@@ -86,7 +86,7 @@ func table() []cause {
 		kernelCauses, cudaCauses, ncclLast, ncclOpen, sshCauses, mpiCauses, hostCauses, bareCauses, stackCauses, endCauses,
 		rosterCauses, unknownCauses, facts, jobFacts, hostFacts,
 		socketFacts, messageFacts, rayFacts, deviceFacts, coordinationFacts, countFacts, adapterFacts,
-		topologyFacts, nameFacts, trainerFacts,
+		topologyFacts, nameFacts, trainerFacts, addressFacts,
 	} {
 		out = append(out, part...)
 	}

@@ -14,6 +14,27 @@ var downloadCauses = []cause{
 		need: []string{"date on that node and on another host"},
 		from: "openssl X509_V_ERR_CERT_NOT_YET_VALID",
 	}, {
+		id: "log.download", grade: family, soft: true, words: []string{"certificate verify failed: "},
+		form: re(`(?:host=\\?'(?P<host>[\w.-]+)'.*)?certificate verify failed: (?P<why>self[- ]signed certificate[a-z ]*|` +
+			`unable to get (?:local )?issuer certificate)`),
+		not: []string{"wandb", "etrying"},
+		says: "{who} does not trust the certificate of a server[, {host}] ({why}): as a rule a proxy of the site answers " +
+			"in its place with a certificate of its own, or the image has no list of CAs",
+		do: "give the job the CA of that proxy, in the container too: REQUESTS_CA_BUNDLE and SSL_CERT_FILE name a file " +
+			"with it (update-ca-certificates; the package ca-certificates). Or " + downloadDo,
+		need: []string{"who has issued the certificate: openssl s_client -connect HOST:443 on a node of the job"},
+		from: "openssl X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN",
+	}, {
+		id: "log.download", grade: family, soft: true, words: []string{"ostname mismatch, certificate is not valid for "},
+		form: re(`certificate is not valid for \\?'(?P<host>[\w.-]+)`),
+		not:  []string{"wandb", "etrying"},
+		says: "another server answers {who} in the place of {host}, with a certificate of another name: the way to the " +
+			"internet leads over a proxy or a portal, or a name server gives its address",
+		do: "set https_proxy and HTTPS_PROXY for the job as in a shell where curl -sI https://{host} works; or " +
+			downloadDo,
+		need: []string{"getent hosts {host} and curl -sI https://{host} on a node of the job, and env | grep -i proxy"},
+		from: "openssl X509_V_ERR_HOSTNAME_MISMATCH",
+	}, {
 		id: "log.download", grade: family, soft: true, words: []string{"ConnectionPool(host=", "annot connect to host "},
 		form: re(`(?:HTTPS?ConnectionPool\(host=\\?'|annot connect to host )(?P<host>[\w-]+(?:\.[\w-]+)+)\b.*` +
 			`(?:[Nn]ame resolution|Name or service not known|[Ff]ailed to resolve|nodename nor servname|No address associated)`),

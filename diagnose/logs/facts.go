@@ -44,6 +44,8 @@ var facts = []cause{
 		form: re(`(?:^|\W)RANK=['"]?(?P<v>[1-9]\d*)`)},
 	{id: "env.no-rank-0", grade: fact, with: "env.rank", words: []string{"WORLD_SIZE="},
 		form: re(`(?:^|\W)WORLD_SIZE=['"]?(?P<v>1)\b`)},
+	{id: "env.no-rank-0", grade: fact, frame: true, words: []string{"init_process_group("},
+		form: re(`world_size ?= ?1\b.*\brank ?= ?(?P<v>[1-9]\d*)|\brank ?= ?(?P<v>[1-9]\d*).*world_size ?= ?1\b`)},
 	{id: "horovod.stalled", grade: fact, words: []string{"Stalled ranks:", "Missing ranks:"},
 		form: re(`(?P<v>Stalled|Missing)`)},
 	{id: "ssh.not-found", grade: fact, words: []string{"debug1: Exit status 127"}, form: re(`(?P<v>127)`)},

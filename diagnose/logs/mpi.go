@@ -32,7 +32,8 @@ var mpiCauses = []cause{
 	}, {
 		id: "log.wrong-interface", grade: family, words: []string{"connect() to 169.254.", "dest_addr=169.254."},
 		form: re(`(?:connect\(\) to |dest_addr=)(?P<addr>169\.254\.\d+\.\d+)(?::\d+)?\)? failed`),
-		says: "MPI or UCX calls {addr}, a link-local address: the interface of {who} that has it is no network of the hosts",
+		says: "MPI or UCX of {who} calls {addr}, a link-local address: the interface of the other host that has it is no " +
+			"network of the hosts",
 		do: "name the network that the hosts share: --mca btl_tcp_if_include SUBNET (and oob_tcp_if_include), and for UCX " +
 			"UCX_NET_DEVICES=NAME",
 		need: []string{"ip -br addr of both hosts"},

@@ -65,6 +65,18 @@ func TestTheMessageNamesWho(t *testing.T) {
 			"([[7,1],1]) is on host: red-3\n  Process 2 ([[7,1],0]) is on host: red-3\n  BTLs attempted: self\n",
 			"on red-3 and red-3 have no transport in common: the list of BTLs (self)"},
 		{"the reason of an eviction", "Evicted: Pod The node had condition: [MemoryPressure].\n", "low on MemoryPressure"},
+		{"the rank that does not answer DDP", "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 128 " +
+			"params, while rank 0 has inconsistent 0 params.\n", "rank 0 did not answer rank 3"},
+		{"the rank in another collective", "Stalled ops: a [ready ranks: 3], b [ready ranks: 2, 0, 1]\n",
+			"rank 3 waits in other collectives of Horovod than the ranks 2, 0, 1"},
+		{"no rank in another collective", "Stalled ops: a [ready ranks: 3, 0], b [ready ranks: 2, 0, 1]\n",
+			"ranks that are not ready"},
+		{"the raylet's own report", "The node with node id: 0f21 and address: 10.9.0.4 and node name: x has been marked " +
+			"dead because the detector has missed too many heartbeats from it.\n{\"host_name\":\"red-4\",\"message\":" +
+			"\"this node manager has mistakenly been marked as dead by the GCS\"}\n", "while its daemon (raylet) ran"},
+		{"the host in a block of Open MPI", "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\n" +
+			"should not happen.\n\n  Local host: red-3\n  PID:        4711\n  Message:    connect() to 169.254.1.2:1026 " +
+			"failed\n", "node red-3 calls 169.254.1.2"},
 		{"a host in the journal", "Feb  3 04:05:06 red-3 slurmd[4711]: fatal: gres.conf duplicate records for gpu\n",
 			"slurmd of node red-3 does not start"},
 		{"a process that the kernel killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: -9) local_rank: 2 " +

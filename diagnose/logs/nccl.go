@@ -173,7 +173,7 @@ var ncclCauses = []cause{
 			"undefined symbol: ucp", "undefined symbol: MPI", "OPENSSL_", "CXXABI_", "LIBIBVERBS_", "IBVERBS_", "MLX5_"},
 		form: re(`undefined symbol: (?P<sym>\w+)|version .(?P<sym>(?:GLIBC\w*|OPENSSL|CXXABI|IBVERBS\w*|MLX5)_[\d.]+\w*). ` +
 			`not found`),
-		not:  []string{"NCCL INFO"},
+		not:  []string{"NCCL INFO", "(ignored)"}, // what NCCL only looks for, and a component that MPI leaves out
 		says: "{who} loads a library of the wrong version: {sym} is missing",
 		do:   "check LD_LIBRARY_PATH and LD_PRELOAD: the library must be the one that the program was built for",
 	}, {
@@ -362,7 +362,7 @@ var ncclOpen = []cause{
 		id: "log.nccl-warn", grade: open, words: []string{"NCCL WARN"},
 		not: []string{"Socket recv failed while polling", "Using ", "ignored", "Ignor", "NCCL_", "deprecated", "Cuda failure",
 			"performance", "not supported", "falling back", "remote peer", "Connection reset", "Broken pipe", "Got completion",
-			"MSCCL",
+			"MSCCL", "LL cutoff points not detected",
 			"Missing", "disabled", "nvmlInit", "retcode 6", "Proxy Call to rank ", "NET/OFI ",
 			"Failed to open libibverbs.so", "GID table change"},
 		says: "NCCL of {who} warns: {error}",

@@ -69,6 +69,17 @@ var rayCauses = []cause{
 			"the network between that node and the head", "gcs_server.out of the head"},
 		from: "ray raylet/node_manager.cc",
 	}, {
+		id: "log.ray-node", grade: family, words: []string{"mistakenly been marked as dead"},
+		form: opt(`"host_name":"(?P<node>[\w.-]+)"`),
+		says: "Ray's head took {where} for dead while its daemon (raylet) ran, which then ended: the head's questions for " +
+			"its health got no answer, as it does not reach that daemon, or the node has too little CPU or memory for it",
+		do: "the head must reach that node at the address and ports that it registered (ray list nodes): open them, and " +
+			"fix them by ray start --node-ip-address and --node-manager-port where a firewall or NAT is between; else leave " +
+			"the raylet some CPU and memory (num_cpus)",
+		need: []string{"nc -zv NODE PORT from the head, with the port of the raylet of that node",
+			"load and free memory of that node at that time, and dmesg there", "gcs_server.out of the head"},
+		from: "ray raylet/node_manager.cc, gcs_health_check_manager.cc",
+	}, {
 		id: "log.ray-node", grade: open, with: "raylet.sigterm", words: rayNodeWords, form: opt(rayNode),
 		says: "Ray's head has lost {who}, whose daemon (raylet) had received SIGTERM: ray stop, the end of its pod or job, " +
 			"or a preemption",

@@ -103,7 +103,7 @@ var rdmaCauses = []cause{
 	}, {
 		id: "log.gdr-peer-memory", grade: family, words: []string{"ibv_reg_mr", "ibv_reg_dmabuf_mr"},
 		form: re(`Bad address|Invalid argument|Operation not supported|Protocol not supported`),
-		not:  []string{"  DIAG "}, // of UCX, which has another way
+		not:  []string{"  DIAG ", "NCCL INFO"}, // of UCX, which has another way
 		says: "{who} cannot register GPU memory for RDMA: nvidia-peermem is not loaded, or DMA-BUF does not work",
 		do:   "modprobe nvidia-peermem on that node; NCCL_NET_GDR_LEVEL=LOC shows whether GPUDirect is the cause",
 		need: []string{"lsmod of that node (nvidia_peermem)", "a run with NCCL_NET_GDR_LEVEL=LOC"},

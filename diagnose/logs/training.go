@@ -58,6 +58,33 @@ var trainingCauses = []cause{
 		need: []string{"df -h, df -i and quota -s of the output folder on that node"},
 		from: "torch caffe2/serialize/inline_container.cc",
 	}, {
+		id: "log.file-write", grade: family, words: []string{" cannot be opened.", "Parent directory ", "write(): fd "},
+		form: re(`RuntimeError: (?:File (?P<file>\S+) cannot be opened\.|(?P<why>Parent directory \S+ does not exist)|` +
+			`write\(\): fd \d+ failed with (?P<why>Input/output error))`),
+		says: "{who} cannot write a file (torch.save)[, {file}][: {why}]: its folder is not there on {where}, the user has " +
+			"no right to it, its disk or quota is full, or its file system fails",
+		do: "on that node look at ls -ld of the folder, df -h, df -i, quota -s and dmesg; make the folder on all nodes " +
+			"(os.makedirs with exist_ok=True), or let only rank 0 write, to a folder with room",
+		need: []string{"ls -ld, df -h, df -i and quota -s of the output folder on that node"},
+		from: "torch caffe2/serialize/inline_container.cc, torch/csrc/generic/serialization.cpp",
+	}, {
+		id: "log.launch-tool-missing", grade: family, words: []string{"Ninja is required to load C++ extensions"},
+		says: "torch of {who} cannot run the program ninja (ninja --version), with which it builds an extension: it is not " +
+			"in PATH there, or another program of that name is",
+		do: "pip install ninja, and put the folder bin of that environment first in PATH of the shell that the launcher " +
+			"opens: ssh HOST which ninja shows it (DeepSpeed: a line PATH=… in ~/.deepspeed_env)",
+		need: []string{"ssh HOST ninja --version, for each host"},
+		from: "torch utils/cpp_extension.py",
+	}, {
+		id: "log.rank-late", grade: family, words: []string{" has inconsistent 0 params"},
+		form: re(`[Rr]ank (?P<self>\d+) has \d+ params, while rank (?P<ranks>\d+) has inconsistent 0 params`),
+		says: "{who} did not answer rank {self} when DDP compared the models of all ranks (an answer that did not arrive " +
+			"reads as 0 params): it has ended, hangs, or is not at that line",
+		do: "look at the output and the stack of that rank (py-spy dump): where do the ranks differ before DDP(model), as " +
+			"in a download or a cache that only one of them makes; the models need not differ",
+		need: []string{"the output of that rank", "the time limit of the process group (timeout=)"},
+		from: "torch DistributedDataParallel, reducer.cpp",
+	}, {
 		id: "log.ulimit-nofile", grade: family, words: []string{"items of ancdata"},
 		form: re(`received \d+ items of ancdata`),
 		says: "{who} got no file descriptor from another process: its limit of open files is reached, as a rule, since " +

@@ -47,7 +47,7 @@ var transferCauses = []cause{
 		need: []string{"ucx_info -v, and LD_LIBRARY_PATH as the job sees it"},
 		from: "openucx/ucx ucp_context.c",
 	}, {
-		id: "log.library-mismatch", grade: maybe, soft: true, words: []string{"UCP version is incompatible"},
+		id: "log.library-mismatch", grade: maybe, soft: true, warns: true, words: []string{"UCP version is incompatible"},
 		form: re(`required: (?P<want>[\d.]+), actual: (?P<has>[\d.]+)`),
 		says: "{who} loads UCX {has}, and was built for {want}; many programs work all the same",
 		need: []string{"does the job go on after it: the end of the output of all ranks",

@@ -1,5 +1,7 @@
 package logs
 
+import "slices"
+
 // joinedForm is how launchers count what has joined a start, with joinedWords.
 const joinedForm = `\b(?P<has>\d+)(?:/| of | out of )(?P<of>\d+) (?P<what>(?:node|worker|rank|process|pod|host)\w*) ` +
 	`(?:(?:are|is|have|has) )?(?P<state>alive|[Rr]eady|registered|joined|connected)`
@@ -51,7 +53,7 @@ var torchWaits = []cause{
 		from: "torch distributed_c10d.py",
 	}, {
 		id: "log.rank-range", grade: family, with: "env.no-rank-0", but: "env.others",
-		words: []string{"client socket has timed out", "client socket has failed to connect to any"},
+		words: []string{"client socket has timed out", "client socket has failed to connect to any", "connect() timed out"},
 		says:  "RANK is not 0 where WORLD_SIZE is 1: no process is rank 0, which would open the store",
 		do:    "set WORLD_SIZE to the number of ranks, or RANK=0 for a single process",
 		need:  []string{"RANK, WORLD_SIZE, MASTER_ADDR of each process"},
@@ -273,6 +275,14 @@ var torchWaits = []cause{
 		from: "horovod operations.cc",
 	}, {
 		id: "log.horovod-stall", grade: waits, soft: true, words: []string{"[ready ranks: "},
+		form: re(`(?P<all>\[ready ranks: .*)`), test: readyApart,
+		says: "{who} waits in other collectives of Horovod than the ranks {ready}: they took different ways through the " +
+			"program",
+		need: []string{"do all ranks call the same collectives: an if on hvd.rank(), or data of different length",
+			"the output and the stack of these ranks: py-spy dump --nonblocking --pid PID"},
+		from: "horovod operations.cc",
+	}, {
+		id: "log.horovod-stall", grade: waits, soft: true, words: []string{"[ready ranks: "},
 		form: re(`\[ready ranks: (?P<ready>[\d, ]+)\]`),
 		says: "Horovod waits for the ranks that are not ready: {ready} are",
 		need: []string{"the output of the other ranks", "do all ranks call the same collectives"},
@@ -300,4 +310,24 @@ var torchWaits = []cause{
 			"nc -zv HOST 10001 from this host"},
 		from: "ray util/client/worker.py",
 	},
+}
+
+var readyList = re(`\[ready ranks: ([\d, ]+)\]`)
+
+// readyApart says whether a line has two lists of ranks that wait for different collectives, with no rank in common,
+// and names the shorter one.
+func readyApart(v map[string]string) bool {
+	lists := readyList().FindAllStringSubmatch(v["all"], maxFacts)
+	for _, l := range lists {
+		few, many := numbers(lists[0][1]), numbers(l[1])
+		if slices.ContainsFunc(few, func(rank int) bool { return slices.Contains(many, rank) }) {
+			continue
+		}
+		v["ranks"], v["ready"] = lists[0][1], l[1]
+		if len(few) > len(many) {
+			v["ranks"], v["ready"] = v["ready"], v["ranks"]
+		}
+		return true
+	}
+	return false
 }
