@@ -64,7 +64,7 @@ func TestTheMessageNamesWho(t *testing.T) {
 		{"two ranks of one host", "At least one pair of MPI processes are unable to reach each other for\n\n  Process 1 " +
 			"([[7,1],1]) is on host: red-3\n  Process 2 ([[7,1],0]) is on host: red-3\n  BTLs attempted: self\n",
 			"on red-3 and red-3 have no transport in common: the list of BTLs (self)"},
-		{"the reason of an eviction", "Evicted: Pod The node had condition: [MemoryPressure].\n", "low on MemoryPressure"},
+		{"the reason of an eviction", "Evicted: Pod The node had condition: [MemoryPressure].\n", "low on Memory"},
 		{"the rank that does not answer DDP", "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 128 " +
 			"params, while rank 0 has inconsistent 0 params.\n", "rank 0 did not answer rank 3"},
 		{"the rank in another collective", "Stalled ops: a [ready ranks: 3], b [ready ranks: 2, 0, 1]\n",

@@ -368,7 +368,7 @@ var schedulerCauses = []cause{
 		id: "log.k8s-evicted", grade: decisive,
 		words: []string{"The node was low on resource", "Pod ephemeral local storage usage exceeds", "node had condition: [",
 			"Preempted by "},
-		form: opt(`low on resource: (?P<what>[\w-]+)|had condition: \[(?P<what>\w+)`),
+		form: opt(`low on resource: (?P<what>[\w-]+)|had condition: \[(?P<what>Memory|PID)`),
 		says: "Kubernetes has removed a pod[, {pod},] of the job from {where}[, which was low on {what}]",
 		do:   "kubectl describe pod says which resource: raise its request, or give the pod a higher priority",
 	}, {

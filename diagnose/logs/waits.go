@@ -26,7 +26,8 @@ const watchdogID = "log.watchdog-ends"
 var storeLostWords = []string{"failed to shutdown the rendezvous", "failed to send a keep-alive heartbeat to the"}
 
 var storeNeed = []string{
-	"on node 0: does a process listen on the port (ss -ltn)",
+	"on node 0: does a process listen on the port (ss -ltn), and is the host one of its own addresses (getent hosts " +
+		"HOST, ip -br addr)? Else, as with NAT or the address of a container, no node opens the store",
 	"on the other nodes: is the port reachable (nc -zv HOST PORT), and to which address the name resolves",
 	"the output of node 0",
 }
