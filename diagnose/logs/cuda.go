@@ -124,7 +124,7 @@ var cudaCauses = []cause{
 		need: []string{"ls -l {dev} and id, as the job sees them", "lsof {dev} of that host, outside of the container too"},
 	}, {
 		id: "log.no-gpu", grade: family, but: "mpi.cuda-note", words: []string{"libcuda.so"},
-		form: re(`libcuda\.so(?:\.1)?: cannot open shared object file`), not: probes,
+		form: re(`libcuda\.so(?:\.1)?: cannot open shared object file`), not: []string{"libfabric:"},
 		says: "{who} finds no library of the NVIDIA driver (libcuda.so.1): its container was started without GPUs, or the " +
 			"node has no driver",
 		do: "start the container with the GPUs: docker --gpus all, apptainer or singularity --nv, podman --device " +

@@ -52,6 +52,8 @@ var facts = []cause{
 	{id: "dlrover.master", grade: fact, frame: true, words: []string{"_check_dlrover_master_available"}},
 	{id: "os.without-nccl", grade: fact, frame: true, words: []string{":\\"}, form: re(`File "[A-Z]:\\`),
 		test: func(v map[string]string) bool { v["v"] = "Windows"; return true }},
+	{id: "os.without-nccl", grade: fact, words: []string{"\\torch\\csrc\\"}, form: re(`\[[EW] \S*\\torch\\csrc\\`),
+		test: func(v map[string]string) bool { v["v"] = "Windows"; return true }},
 	{id: "os.without-nccl", grade: fact, frame: true, words: []string{"\"/Users/"}, form: re(`File "/Users/`),
 		test: func(v map[string]string) bool { v["v"] = "macOS"; return true }},
 	{id: "torch.peer", grade: fact, frame: true, words: []string{"dist.send(", "dist.recv(", "dist.isend(", "dist.irecv("},

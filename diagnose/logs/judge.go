@@ -80,7 +80,8 @@ func (f *follower) judge() Reading {
 
 // undone says whether an event is no failure by what else the logs show.
 func (f *follower) undone(e *event) bool {
-	return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 || f.facts[e.cause.butHere][e.node] ||
+	here := f.facts[e.cause.butHere]
+	return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 || here[e.node] || len(here) >= maxFacts ||
 		e.cause.noise && f.proof.endedWell(e) > 0
 }
 

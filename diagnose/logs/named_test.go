@@ -49,7 +49,7 @@ func TestTheMessageNamesWho(t *testing.T) {
 			"operation\nsrun: error: Task launch for StepId=7.0 failed on node red-3: Socket timed out on send/recv " +
 			"operation\n", "on nodes red-1, red-3"},
 		{"a host that ssh of another one does not find", "ssh not successful for host red-4:\nssh: Could not resolve " +
-			"hostname red-4: Name or service not known\n", "a process cannot resolve a name (red-4)"},
+			"hostname red-4: Name or service not known\n", "the host where it runs finds no address for red-4"},
 		{"a host that ssh of another one reaches", "ssh not successful for host red-4:\nPermission denied " +
 			"(publickey).\n", "red-4"},
 		{"the address of a daemon", "srun: error: slurm_receive_msgs: [[red-3]:6818] failed: Socket timed out on " +
@@ -77,6 +77,9 @@ func TestTheMessageNamesWho(t *testing.T) {
 		{"the host in a block of Open MPI", "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\n" +
 			"should not happen.\n\n  Local host: red-3\n  PID:        4711\n  Message:    connect() to 169.254.1.2:1026 " +
 			"failed\n", "node red-3 calls 169.254.1.2"},
+		{"Windows by its paths", "[W ..\\torch\\csrc\\distributed\\c10d\\socket.cpp:601] [c10d] The client socket has " +
+			"failed to connect to [PC-7]:22582 (system error: 10049 - x).\nRuntimeError: Distributed package doesn't have " +
+			"NCCL built in\n", "none for this system, Windows"},
 		{"a host in the journal", "Feb  3 04:05:06 red-3 slurmd[4711]: fatal: gres.conf duplicate records for gpu\n",
 			"slurmd of node red-3 does not start"},
 		{"a process that the kernel killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: -9) local_rank: 2 " +

@@ -8,6 +8,15 @@ const orteCut = "ssh looks {host} up, which has no address, and the list of host
 // nameCauses are names of hosts that a launcher passes on.
 var nameCauses = []cause{
 	{
+		id: "log.dns", grade: family, with: "horovodrun.ssh", words: []string{"Could not resolve hostname "},
+		form: re(`ssh: Could not resolve hostname (?P<host>[\w.-]+): (?:[A-Z]|nodename)`),
+		says: "horovodrun reaches its hosts by ssh, and the host where it runs finds no address for {host}",
+		do: "getent hosts {host} must work there: correct the list of hosts, or wait for the name server. In a launcher " +
+			"pod of the MPI operator that starts processes by kubexec (env | grep rsh_agent) use mpirun in place of horovodrun",
+		need: []string{"getent hosts {host} and env | grep rsh_agent, where horovodrun runs"},
+		from: "horovod runner/launch.py",
+	},
+	{
 		id: "log.dns", grade: family, among: "hosts.short", words: []string{"Could not resolve hostname "},
 		form: re(`ssh: Could not resolve hostname (?P<host>[\w-]+): (?:[A-Z]|nodename)`),
 		says: orteCut,
@@ -40,6 +49,7 @@ var nameCauses = []cause{
 
 // nameFacts are lines of a list of hosts: the first part of a name with a domain.
 var nameFacts = []cause{
+	{id: "horovodrun.ssh", grade: fact, words: []string{"ssh not successful for host "}, form: re(`(?P<v>ssh not)`)},
 	{id: "hosts.short", grade: fact, words: []string{".svc", ".local", ".internal", " slots=", "--host ", "-H "},
 		form: re(`^\s*(?P<v>[a-z][\w-]*)\.[a-z][\w-]*(?:\.[\w-]+)*\.?(?:(?::|\s+slots ?= ?)\d+)?\s*$|` +
 			`(?:--host|-H) (?P<v>[a-z][\w-]*)\.[a-z]`)},

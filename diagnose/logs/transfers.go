@@ -68,7 +68,8 @@ var transferCauses = []cause{
 		says: "NVSHMEM of {who} cannot make an address handle on its RDMA device[ ({mod})]: the device has no usable port " +
 			"or GID for it, or its driver refuses it",
 		do: "compare show_gids and ibv_devinfo in the job's container with NVSHMEM_IB_GID_INDEX and NVSHMEM_HCA_LIST, and " +
-			"leave devices without an active port out; NVSHMEM_IB_ENABLE_IBGDA=0 shows whether the rest works",
+			"leave devices without an active port out; NVSHMEM_IB_ENABLE_IBGDA=0 shows whether the rest works. Where " +
+			"they fit, build NVSHMEM anew for the rdma-core of that system",
 		need: []string{"NVSHMEM_DEBUG=INFO of that rank", "ibv_devinfo -v and dmesg of that node"},
 		from: "NVSHMEM transport/ibgda/ibgda.cpp",
 	}, {
