@@ -111,7 +111,7 @@ var adapterCauses = []cause{
 		form: re(`UCX +ERROR +ibv_create_ah\(.*?(?:dgid=(?P<gid>[\da-fA-F:.]+) )?(?:sgid_index=(?P<index>\d+) )?` +
 			`(?:traffic_class=\d+)?\) on (?P<dev>[\w.-]+) failed: (?P<why>.+)`),
 		says: "UCX of {who} cannot address another host by its RDMA device {dev} ({why}): no route leads from[ its GID " +
-			"{index}][ to {gid}], as that GID is of another type or network, or the port has none",
+			"{index}][ to {gid}], as that GID is of another type or network, the port has none, or no host answers there",
 		do: "show_gids of that host: set UCX_IB_GID_INDEX to the GID of RoCE v2 whose network reaches the other host, or " +
 			"UCX_NET_DEVICES to the device that does; ping -I of that interface must work",
 		need: []string{"show_gids and ip route of both hosts, in the job's container"}, from: "openucx/ucx ib_device.c",

@@ -34,8 +34,8 @@ var cudaCauses = []cause{
 		do:   "install a newer driver, or a build for an older CUDA",
 	}, {
 		id: "log.fabric-manager-down", grade: decisive, but: "fabric-manager.version",
-		words: []string{"ystem not yet initialized", "fabric manager"},
-		form:  re(`[Ss]ystem not yet initialized|abric manager .*(?:not running|not started|fail)`),
+		words: []string{"ystem not yet initialized", "cuInit(0) returned 802", "fabric manager"},
+		form:  re(`[Ss]ystem not yet initialized|returned 802|abric manager .*(?:not running|not started|fail)`),
 		says:  "the NVSwitch fabric manager does not run on {where}",
 		do:    "start it: systemctl enable --now nvidia-fabricmanager, of the driver's version",
 		from:  "NVIDIA/nccl-tests#264",
@@ -65,7 +65,7 @@ var cudaCauses = []cause{
 	}, {
 		id: "log.driver-mismatch", grade: decisive,
 		words: []string{"Driver/library version mismatch", "driver/library version mismatch", "NVML/RM version mismatch",
-			"system has unsupported display driver / cuda driver combination"},
+			"ystem has unsupported display driver / cuda driver combination"},
 		says: "the NVIDIA driver in the kernel and its libraries have different versions on {where}",
 		do: "reboot that node, or reload the driver: its packages were updated under it (cat /proc/driver/nvidia/version " +
 			"shows the one that runs); in a container remove libraries of another driver, as of CUDA's compat folder, from " +
@@ -134,7 +134,7 @@ var cudaCauses = []cause{
 	}, {
 		id: "log.no-gpu", grade: family, but: "mpi.cuda-note",
 		words: []string{
-			"no CUDA-capable device is detected",
+			"o CUDA-capable device is detected",
 			"Found no NVIDIA driver on your system",
 			"No CUDA GPUs are available",
 			"no GPUs found", "failed: Driver Not Loaded",

@@ -199,8 +199,8 @@ const pluginName = `(?:device-plugin|gpu-feature-discovery|nvidia-driver|nvidia-
 var deviceFacts = []cause{
 	{id: "rdma.library", grade: fact, words: []string{"libibverbs: Warning: ", "libibverbs: warning: "},
 		form: re(`(?P<v>no userspace device-specific driver|does not support the kernel ABI|open config directory)`)},
-	{id: "nccl.rdma", grade: fact, words: []string{"NET/IB : Using ["},
-		form: re(`^(?:\[[^\]]*\] )?(?P<v>[A-Za-z0-9.][\w.-]*):\d+:\d+ .*NET/IB : Using \[`)},
+	{id: "nccl.rdma", grade: fact, words: []string{": Using ["},
+		form: re(`^(?:\[[^\]]*\] )?(?P<v>[A-Za-z0-9.][\w.-]*):\d+:\d+ .*NET/IB\w* ?: Using \[\d+\][\w.-]+:\d+/`)},
 	{id: "k8s.plugin-fails", grade: fact, words: []string{"restarting failed container"},
 		form: re(`restarting failed container[= ](?P<v>[\w.-]*` + pluginName + `)`)},
 }

@@ -14,8 +14,10 @@ var downloadCauses = []cause{
 		need: []string{"date on that node and on another host"},
 		from: "openssl X509_V_ERR_CERT_NOT_YET_VALID",
 	}, {
-		id: "log.download", grade: family, soft: true, words: []string{"certificate verify failed: "},
-		form: re(`(?:host=\\?'(?P<host>[\w.-]+)'.*)?certificate verify failed: (?P<why>self[- ]signed certificate[a-z ]*|` +
+		id: "log.download", grade: family, soft: true, words: []string{"certificate verify failed: ",
+			"SSL certificate problem: "},
+		form: re(`(?:host=\\?'(?P<host>[\w.-]+)'.*)?certificate (?:verify failed|problem): ` +
+			`(?P<why>self[- ]signed certificate[a-z ]*|` +
 			`unable to get (?:local )?issuer certificate)`),
 		not: []string{"wandb", "etrying"},
 		says: "{who} does not trust the certificate of a server[, {host}] ({why}): as a rule a proxy of the site answers " +

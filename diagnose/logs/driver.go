@@ -16,8 +16,8 @@ var driverCauses = []cause{
 		from: "CUDA runtime API, cudaErrorCallRequiresNewerDriver",
 	}, {
 		id: "log.cuda-driver-too-old", grade: decisive,
-		words: []string{"forward compatibility was attempted on non supported HW", "ErrorCompatNotSupportedOnDevice",
-			"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"},
+		words: []string{"orward compatibility was attempted on non supported HW", "ErrorCompatNotSupportedOnDevice",
+			"CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE", "cuInit(0) returned 804"},
 		unless: inCode,
 		says: "the image of {who} has a newer CUDA than the driver of {where}, with a libcuda of its own (compat), which " +
 			"this type of GPU does not support (error 804)",
@@ -101,7 +101,8 @@ var driverCauses = []cause{
 		from: "ROCm clr hip_device.cpp",
 	}, {
 		// A warning of torch and of TensorFlow, after which a program goes on without a GPU.
-		id: "log.cuda-error", grade: open, soft: true, words: []string{"CUDA unknown error", "CUDA error: unknown error",
+		id: "log.cuda-error", grade: open, soft: true, words: []string{"CUDA unknown error", "[[ Unknown error (error 999)",
+			"CUDA error: unknown error",
 			"Cuda failure 'unknown error'", "Cuda failure 999", "CUDA_ERROR_UNKNOWN", "cudaErrorUnknown"},
 		not: []string{"NCCL INFO"}, unless: inCode,
 		says: "CUDA of {who} does not start (unknown error, 999): the module nvidia_uvm is not loaded or /dev/nvidia-uvm " +
