@@ -36,7 +36,8 @@ var addressCauses = []cause{
 	{
 		id: "log.store-address", grade: family, with: "store.octal", words: []string{"onnection timed out",
 			"connect() timed out", "client socket has timed out", "o route to host", "onnection refused"},
-		says: "{who} does not reach the address {fact}: a part of it begins with 0, which the system reads as an octal " +
+		form: re(`timed out|route to host|refused`),
+		says: "{who} does not reach the address {latest}: a part of it begins with 0, which the system reads as an octal " +
 			"number (010 is 8)",
 		do:   "write the address without leading zeros, on all nodes",
 		need: []string{"ip -br addr of the host that is to have that address"},

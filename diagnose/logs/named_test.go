@@ -68,7 +68,7 @@ func TestTheMessageNamesWho(t *testing.T) {
 		{"the rank that does not answer DDP", "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 128 " +
 			"params, while rank 0 has inconsistent 0 params.\n", "rank 0 did not answer rank 3"},
 		{"the rank in another collective", "Stalled ops: a [ready ranks: 3], b [ready ranks: 2, 0, 1]\n",
-			"rank 3 waits in other collectives of Horovod than the ranks 2, 0, 1"},
+			"rank 3 waited in other collectives of Horovod than the ranks 2, 0, 1"},
 		{"no rank in another collective", "Stalled ops: a [ready ranks: 3, 0], b [ready ranks: 2, 0, 1]\n",
 			"ranks that are not ready"},
 		{"the raylet's own report", "The node with node id: 0f21 and address: 10.9.0.4 and node name: x has been marked " +

@@ -137,7 +137,7 @@ var ncclCauses = []cause{
 			`<\d+> (?:failed|timed out|returned)`),
 		says: "NCCL of {who} calls {addr}, an address that is local to a host[ (of its interface {if})]",
 		do: "set NCCL_SOCKET_IFNAME to the interface that the nodes share; a container in a network of its own (a bridge, " +
-			"WSL) has none: start it with the host's network (docker --network host)",
+			"WSL) has no such interface: start it with the host's network (docker --network host)",
 		need: []string{"the lines NCCL INFO Bootstrap of all ranks (NCCL_DEBUG=INFO)"},
 	}, {
 		id: "log.topology-file-malformed", grade: decisive,

@@ -169,7 +169,7 @@ var podCauses = []cause{
 		form: re(`condition: \[(?P<what>DiskPressure)\]|on resource: (?P<what>ephemeral-storage)`),
 		says: "Kubernetes has removed a pod[, {pod},] of the job from {where}, whose disk was full ({what})",
 		do: "free that disk (images, logs, folders of pods: kubectl describe node, df -h there), and let the pod write to " +
-			"a volume; an ephemeral-storage request keeps it off nodes with too little room",
+			"a volume, or ask for ephemeral-storage, so that it is placed on a node with room",
 		from: "kubernetes kubelet eviction",
 	}, {
 		id: "log.k8s-sandbox", grade: decisive, soft: true, words: []string{"no runtime for \"", "find runtime handler "},

@@ -26,18 +26,17 @@ var (
 	sternPrefix   = regexp.MustCompile(`^([a-z][a-z0-9]*(?:-[a-z0-9]+)*-(?:\d+|[a-z0-9]{5})) ([a-z][-a-z0-9]*) `)
 	composePrefix = regexp.MustCompile(`^([A-Za-z][\w.-]*\d[\w.-]*|\d+(?:\.[\w-]+)+) *\| `)
 	pdshPrefix    = regexp.MustCompile(`^((?:\d+\.){3}\d+|[a-z][a-z.-]*\d[a-z0-9.-]*): `)
-	hostPrefix    = regexp.MustCompile(`^([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*[.-][a-z]*\d+(?:\.[a-z][a-z0-9.-]*)?)` +
-		`(?:: | >> )`)
-	syslogPrefix = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
-	mailPrefix   = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\dZ ([\w.-]+) [\w./-]+(?:\[\d+\])?:? `)
-	isoPrefix    = regexp.MustCompile(`^([A-Za-z][\w.-]*) [\w./-]+\[\d+\]: `) // after a time, of journalctl
-	podPrefix    = regexp.MustCompile(`^(/?container_[\w-]+): ?|^<?([0-9a-f]{8})>? (?:\[rank=(\d+)\] )?\|\| `)
-	processLabel = regexp.MustCompile(`(?:^|/)(?:(?:rank ?|default)\d+|(?:[\w@.-]+,)\d+|.*\bpid=\d+)$`)
-	streamPrefix = regexp.MustCompile(`^\[(?:stderr|stdout)\] ?`)
-	glogPrefix   = regexp.MustCompile(`^[IWEFDC] ?\d\d-?\d\d \d\d:\d\d:\d\d[.\d]* +(?:\d+ )?[\w./-]+\.\w+:\d+\] `)
-	ranked       = regexp.MustCompile(`\brank=(\d+)|^Worker_TP(\d+)\b`) // the latter of vLLM
-	datePrefix   = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
-	program      = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib|collect2|cc1)[\w.-]*$|` +
+	hostPrefix    = regexp.MustCompile(`^([a-z][a-z0-9]*(?:[.-][a-z0-9]+)*[.-][a-z]*\d+(?:\.[a-z][a-z0-9.-]*)?)(?::| >>) `)
+	syslogPrefix  = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d ([\w.-]+) [\w./-]+(?:\[\d+\])?: `)
+	mailPrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\dZ ([\w.-]+) [\w./-]+(?:\[\d+\])?:? `)
+	isoPrefix     = regexp.MustCompile(`^([A-Za-z][\w.-]*) [\w./-]+\[\d+\]: `) // after a time, of journalctl
+	podPrefix     = regexp.MustCompile(`^(/?container_[\w-]+): ?|^<?([0-9a-f]{8})>? (?:\[rank=(\d+)\] )?\|\| `)
+	processLabel  = regexp.MustCompile(`(?:^|/)(?:(?:rank ?|default)\d+|(?:[\w@.-]+,)\d+|.*\bpid=\d+)$`)
+	streamPrefix  = regexp.MustCompile(`^\[(?:stderr|stdout)\] ?`)
+	glogPrefix    = regexp.MustCompile(`^[IWEFDC] ?\d\d-?\d\d \d\d:\d\d:\d\d[.\d]* +(?:\d+ )?[\w./-]+\.\w+:\d+\] `)
+	ranked        = regexp.MustCompile(`\brank=(\d+)|^Worker_TP(\d+)\b`) // the latter of vLLM
+	datePrefix    = regexp.MustCompile(`^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4} ?`)
+	program       = regexp.MustCompile(`^(?:python|lib|eth|en[ops]|ib|collect2|cc1)[\w.-]*$|` +
 		`\.(?:so|py|sh|c|cc|cpp|h|hpp|cu)\b`)
 	ncclPrefix = regexp.MustCompile(`^(?:\[[^\]]*\] )?([A-Za-z0-9.][\w.-]*):(\d+):\d+ (?:\[-?\d+\] )?`)
 	// writer is how MPI and UCX name the host and process that writes; it stays in the line.

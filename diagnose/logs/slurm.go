@@ -251,8 +251,8 @@ var schedulerCauses = []cause{
 		form: re(`fatal: gres\.conf (?P<why>duplicate records for (?P<res>\w+))|` +
 			`fatal: gres\.conf for (?P<res>\w+), (?P<why>some records have .*)`),
 		says: "slurmd of {where} does not start: the records of {res} in gres.conf contradict each other ({why})",
-		do: "in gres.conf give each record of {res} for that node a File= and a Type=, or none of them and only one " +
-			"record (AutoDetect=nvml needs none); slurmd -G there shows what it reads; then systemctl restart slurmd",
+		do: "in gres.conf give each record of {res} for that node a File= and a Type=; without these only one record is " +
+			"permitted (AutoDetect=nvml needs no record); slurmd -G there shows what it reads; then systemctl restart slurmd",
 		from: "slurm, gres.c",
 	}, {
 		id: "log.slurm-config", grade: decisive, words: []string{": fatal: "},

@@ -26,7 +26,7 @@ var socketCauses = []cause{
 		form: re(`: wrong magic (?P<magic>[\da-f]{8,16}) != [\da-f]+`), test: asText,
 		says: "another program than NCCL has called a port of NCCL on {where}: what it sends begins with \"{text}\", as " +
 			"a scraper of metrics, a health check or a scanner of ports does; NCCL closes that call, and may hang after it",
-		do: "keep such programs off the ports of the job (Prometheus finds them by annotations or a service, scanners by " +
+		do: "let no such program call the ports of the job (Prometheus finds them by annotations or a service, scanners by " +
 			"ranges: net.ipv4.ip_local_port_range), give NCCL a network of its own (NCCL_SOCKET_IFNAME), and use a newer NCCL",
 		need: []string{"which host called: tcpdump or ss on that node, and the targets of Prometheus"},
 		from: "NVIDIA/nccl socket.cc socketFinalizeAccept",

@@ -277,7 +277,7 @@ var torchWaits = []cause{
 	}, {
 		id: "log.horovod-stall", grade: waits, soft: true, words: []string{"[ready ranks: "},
 		form: re(`(?P<all>\[ready ranks: .*)`), test: readyApart,
-		says: "{who} waits in other collectives of Horovod than the ranks {ready}: they took different ways through the " +
+		says: "{who} waited in other collectives of Horovod than the ranks {ready}: they took different ways through the " +
 			"program",
 		need: []string{"do all ranks call the same collectives: an if on hvd.rank(), or data of different length",
 			"the output and the stack of these ranks: py-spy dump --nonblocking --pid PID"},
