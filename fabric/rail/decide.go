@@ -117,6 +117,9 @@ func (d *decision) choose(v *view, groups []class, of map[class][]candidate) cla
 		d.guess("one port next to others of another kind or rate")
 	}
 	for _, g := range groups {
+		if best.kind != EFA && best.rate > 0 && g.rate > 2*best.rate && !v.leaves(of[g]) {
+			d.guess(fmt.Sprintf("%d x %v is faster, and fewer than the ports at the GPUs' switches", len(of[g]), g))
+		}
 		if v.outnumbered(g, best, of) {
 			d.guess(fmt.Sprintf("%v is as fast, and only has fewer ports", g))
 		}
@@ -216,11 +219,34 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
 		// Next to a rail for each GPU, one very fast card, or an Ethernet card, is storage.
+		made := v.made(of[a])
+		na, nearA = na+len(made)-len(of[a]), v.served(made)
 		each := na >= len(v.gpus) || nearA == len(v.gpus)
-		return (a.kind == b.kind || a.kind == InfiniBand) && len(v.gpus) > 1 && each && na >= 2*nb && nearA >= nearB &&
-			2*a.rate >= b.rate
+		if a.kind != b.kind && a.kind != InfiniBand || len(v.gpus) < 2 || !each || na < 2*nb || nearA < nearB {
+			return false
+		}
+		return 2*a.rate >= b.rate || v.dealtBelow(made) && nearB < len(v.gpus) && a.rate*float64(na) >= b.rate*float64(nb)
 	}
 	return cmp.Or(cmp.Compare(nearA, nearB), cmp.Compare(na, nb)) > 0
+}
+
+// made returns the ports of a class with the cards of their make at the switches of GPUs that have no port of it: a
+// rail that has lost its link, or trained to less, leaves a gap, and its class is what the machine was made with.
+func (v *view) made(all []candidate) []candidate {
+	out := slices.Clone(all)
+	for _, h := range v.node.HCAs {
+		gap := func(g GPU) bool { return v.behind(g.PCI, h.PCI) && v.near(g, out) == 0 }
+		if len(h.Ports) > 0 && v.alike(h, all[0].hca) && slices.ContainsFunc(v.gpus, gap) {
+			out = append(out, candidate{hca: h, port: h.Ports[0], kind: all[0].kind})
+		}
+	}
+	return out
+}
+
+// dealtBelow reports whether all ports are at the GPUs' switches, an equal number at each GPU's.
+func (v *view) dealtBelow(all []candidate) bool {
+	uneven := func(g GPU) bool { n := v.near(g, all); return n == 0 || n != v.near(v.gpus[0], all) }
+	return len(v.gpus) > 0 && v.below(all) && !slices.ContainsFunc(v.gpus, uneven)
 }
 
 // preference between kinds that are otherwise equal: a network made only for RDMA is meant for the job.
