@@ -67,7 +67,7 @@ func LintIDs() []string {
 }
 
 func lintRules() []lintRule {
-	return slices.Concat(ifnameLint(), ncclLint(), netLint(), libraryLint(), plainLint())
+	return slices.Concat(ifnameLint(), ncclLint(), netLint(), railLint(), libraryLint(), plainLint())
 }
 
 // none is the result of a rule without a finding.

@@ -61,11 +61,9 @@ func lintIBDisable(v *view, d setting.Decided) finding.Finding {
 	if leadingInt(d.Value, 0) == 0 || len(ports) == 0 {
 		return none()
 	}
-	f := finding.Warnf("%s=%s, but %d RDMA ports are ACTIVE here", d.Name, d.Value, len(ports))
-	if len(ports) == 1 {
-		f = finding.Warnf("%s=%s, but an RDMA port is ACTIVE here", d.Name, d.Value)
-	}
-	return f.See("/sys/class/infiniband", "%s port %d is ACTIVE", ports[0].hca.Name, ports[0].Num).
+	return finding.Warnf("%s=%s, but this node has %s", d.Name, d.Value,
+		finding.Plural(len(ports), "RDMA rail", "RDMA rails")).
+		See("/sys/class/infiniband", "%s port %d is ACTIVE", ports[0].hca.Name, ports[0].Num).
 		Breaking("NCCL uses TCP instead of the fabric")
 }
 

@@ -39,10 +39,18 @@ func netLint() []lintRule {
 	}
 }
 
-// lintHCAPrefix finds names that match more: names are prefixes unless the list begins with =.
+// lintHCAPrefix finds names that match more, where lintRails does not report that.
 func lintHCAPrefix(v *view, d setting.Decided) finding.Finding {
+	if lintRails(v, d).Status == finding.Warn {
+		return none()
+	}
+	return lintPrefix(v, d)
+}
+
+// lintPrefix finds names that match more: names are prefixes unless the list begins with =.
+func lintPrefix(v *view, d setting.Decided) finding.Finding {
 	f := parseFilter(d.Value, maxIBs)
-	if f.exact {
+	if f.exact || d.Name != "NCCL_IB_HCA" {
 		return none()
 	}
 	for _, it := range f.items {
@@ -164,7 +172,8 @@ func lintNet(v *view, d setting.Decided) finding.Finding {
 	lower := strings.ToLower(d.Value)
 	switch {
 	case lower == "socket" && len(v.rails()) > 0:
-		return finding.Warnf("NCCL_NET=%s, but %d RDMA ports are ACTIVE here", d.Value, len(v.rails())).
+		return finding.Warnf("NCCL_NET=%s, but this node has %s", d.Value,
+			finding.Plural(len(v.rails()), "RDMA rail", "RDMA rails")).
 			Breaking("NCCL uses TCP instead of the fabric")
 	case lower == "ib" && v.unlisted():
 		return finding.Warnf("NCCL_NET=%s, but libibverbs lists none of the RDMA devices of this node (%s)", d.Value,

@@ -1,0 +1,150 @@
+package envgen
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"launch/fabric/rail"
+	"launch/internal/finding"
+	"launch/internal/setting"
+)
+
+// railLint returns the rule for the variables that select RDMA ports.
+func railLint() []lintRule {
+	return []lintRule{{id: "env.rails", look: lintRails,
+		names: []string{"NCCL_IB_HCA", "UCX_NET_DEVICES", "NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"},
+		what: "it selects ACTIVE ports that are no rails: for management, virtual, without an address, of another link " +
+			"layer, much slower; or it selects other ports than the rails and leaves out rails. A part of the rails is " +
+			"fine, and where the rails are a guess, this is only a remark"}}
+}
+
+// lintRails finds a list of ports that is another machine's, or a habit.
+func lintRails(v *view, d setting.Decided) finding.Finding {
+	rails, picked := v.rails(), v.picked(d)
+	if len(rails) == 0 || len(picked) == 0 || v.World.Nodes == 1 {
+		return none()
+	}
+	left := slices.DeleteFunc(slices.Clone(rails), func(p hcaPort) bool { return contains(picked, p) })
+	wrong := slices.DeleteFunc(slices.Clone(picked), func(p hcaPort) bool { return contains(rails, p) })
+	if !slices.ContainsFunc(wrong, v.unfit) {
+		if len(left) == 0 || len(wrong) == 0 { // one port more, such as a second network's, may be on purpose
+			return none()
+		}
+	} else if len(left) == 0 && d.Name == "UCX_NET_DEVICES" { // UCX takes the best ones of its list
+		return none()
+	}
+	const few = 4
+	also := ""
+	if f := lintPrefix(v, d); f.Status != "" && v.fab.Sure {
+		also = "; " + f.What[strings.Index(f.What, ": ")+2:]
+	}
+	what := fmt.Sprintf("%s selects %s (%s)%s%s%s", d.Name, wrongPorts(len(wrong)), someOf(wrong), leftOut(left, rails),
+		also, v.fab.Guess())
+	f := finding.Warnf("%s", what)
+	switch {
+	case !v.fab.Sure:
+		f = finding.Passf("%s", what)
+	case !slices.ContainsFunc(picked, func(p hcaPort) bool { return !p.dead() }):
+		f = finding.FailOr(v.ncclSure() && d.Name == "NCCL_IB_HCA", "%s", what).
+			Breaking("the first connection ends with an error: no interface here has an address for these ports")
+	default:
+		f.Breaks = harm(rails, picked, left)
+	}
+	for _, p := range wrong[:min(len(wrong), few)] {
+		f = f.See("/sys/class/infiniband/"+p.hca.Name, "%s", v.whyNoRail(p))
+	}
+	if d.Name == "NVSHMEM_HCA_PE_MAPPING" { // launch then sets NVSHMEM_HCA_LIST
+		return f
+	}
+	return f.Do("%s", put(d, map[bool]string{true: "="}[d.Name == "NCCL_IB_HCA"]+portList(rails)))
+}
+
+func wrongPorts(n int) string {
+	if n == 1 {
+		return "a port that is no rail"
+	}
+	return fmt.Sprintf("%d ports that are no rails", n)
+}
+
+func leftOut(left, rails []hcaPort) string {
+	switch {
+	case len(left) == 0:
+		return ""
+	case len(rails) == 1:
+		return " and leaves out the rail " + someOf(left)
+	case len(left) == len(rails):
+		return fmt.Sprintf(" and leaves out all %d rails (%s)", len(left), someOf(left))
+	}
+	return fmt.Sprintf(" and leaves out %d of %d rails (%s)", len(left), len(rails), someOf(left))
+}
+
+func someOf(all []hcaPort) string { return finding.Some(finding.Map(all, hcaPort.String)) }
+
+// harm returns what follows from a wrong list.
+func harm(rails, picked, left []hcaPort) string {
+	layer := rails[0].LinkLayer
+	mixed := slices.ContainsFunc(picked, func(p hcaPort) bool { return p.LinkLayer != layer })
+	switch {
+	case mixed && len(left) < len(rails):
+		return "InfiniBand and Ethernet ports cannot connect to each other: the job ends with an error, or is slow"
+	case len(left) == len(rails):
+		return "all data between the nodes uses ports that are slow or reach no other node"
+	}
+	return "a part of the data uses ports that are slow or reach no other node: the job is slow or ends with an error"
+}
+
+// dead reports whether no packet can leave by a port: its interface is in another network namespace, or its GID table
+// was read and is empty.
+func (p hcaPort) dead() bool {
+	return p.LinkLayer == ethernet && (p.Elsewhere != "" || len(p.GIDs) == 0 && p.GIDSlots > 0)
+}
+
+// unfit reports whether a port that is no rail cannot be one, or is much slower.
+func (v *view) unfit(p hcaPort) bool {
+	first := v.rails()[0]
+	if contains(v.rails(), p) {
+		return false
+	}
+	role := v.roleOf(p)
+	return p.LinkLayer != first.LinkLayer || 2*p.Rate <= first.Rate ||
+		role == rail.Management || role == rail.Virtual || role == rail.Unusable
+}
+
+func (v *view) roleOf(p hcaPort) rail.Role {
+	for _, n := range v.fab.NICs {
+		if n.HCA && n.Name == p.hca.Name {
+			return n.Role
+		}
+	}
+	return ""
+}
+
+// whyNoRail describes a port. Where another port of its HCA is a rail, the HCA's role is not the port's.
+func (v *view) whyNoRail(p hcaPort) string {
+	if v.roleOf(p) == rail.Compute {
+		return fmt.Sprintf("port %d: %s at %g Gb/s", p.Num, p.LinkLayer, p.Rate)
+	}
+	return v.hcaWhy(p)
+}
+
+// picked returns the ACTIVE ports that a variable selects. NCCL takes names as prefixes, the others take whole ones
+// (NVSHMEM's transports compare with strcmp). UCX accepts patterns, too, which are not judged.
+func (v *view) picked(d setting.Decided) []hcaPort {
+	list, not := strings.CutPrefix(d.Value, "^")
+	switch {
+	case d.Value == "" || v.vendorPlugin() && d.Name == "NCCL_IB_HCA":
+		return nil
+	case d.Name == "NCCL_IB_HCA":
+		if strings.EqualFold(v.value("NCCL_NET"), "Socket") || leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0 {
+			return nil
+		}
+		return v.chosen(d.Value)
+	case d.Name == "UCX_NET_DEVICES" && (!v.ucx() || d.Value == "all" || strings.ContainsAny(d.Value, "[*?")),
+		strings.HasPrefix(d.Name, "NVSHMEM_") && leadingInt(v.value("NVSHMEM_ENABLE_NIC_PE_MAPPING"), 0) == 0,
+		d.Name == "NVSHMEM_HCA_PE_MAPPING" && v.value("NVSHMEM_HCA_LIST") != "":
+		return nil
+	}
+	f := filter{not: not, exact: true, items: parseFilter(list, maxIBs).items}
+	return slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool { return !f.match(p.hca.Name, p.Num) })
+}
