@@ -212,6 +212,10 @@ func (p PCI) RDMAModule() string {
 		"qede": "qedr", "ionic": "ionic_rdma", "hns3": "hns_roce_hw_v2"}[p.Driver]
 }
 
+// RunsRoCE reports whether a card that runs iWARP could run RoCE instead: Intel's E810 and later, and FastLinQ. Others,
+// such as X722 and Chelsio's, cannot.
+func (p PCI) RunsRoCE() bool { return p.Driver == "ice" || p.Driver == "qede" }
+
 // isHCA reports whether the driver of a function makes an RDMA device for every card.
 func (p PCI) isHCA() bool {
 	switch p.Driver {

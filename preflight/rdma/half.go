@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -25,7 +26,7 @@ func cardsAlone(in preflight.Input) (finding.Finding, bool) {
 	if f, bad := halfLoaded(in, gpus); bad {
 		return f, true
 	}
-	if f, bad := iWARP(in, gpus); bad || len(in.Node.HCAs) > 0 {
+	if f, bad := iWARP(in); bad || len(in.Node.HCAs) > 0 {
 		return f, bad
 	}
 	const several = 4
@@ -82,7 +83,7 @@ func halfLoaded(in preflight.Input, gpus int) (finding.Finding, bool) {
 	for _, h := range in.Node.HCAs {
 		has[h.Driver] = true
 	}
-	driver, list := waiting(in, gpus, func(p fabric.PCI) bool {
+	driver, list := waiting(in, min(2, gpus), func(p fabric.PCI) bool {
 		return p.RDMAModule() != "" && !p.VF && !has[p.Driver]
 	})
 	if driver == "" || in.Node.Container.RDMA == "exclusive" {
@@ -91,16 +92,13 @@ func halfLoaded(in preflight.Input, gpus int) (finding.Finding, bool) {
 	return unloaded(in, driver, list), true
 }
 
-// iWARP finds fast cards that run iWARP, which NCCL does not use, and could run RoCE: Intel's E810 and later, and
-// FastLinQ. Others, such as X722 and Chelsio's, cannot.
-func iWARP(in preflight.Input, gpus int) (finding.Finding, bool) {
-	const rnic = 4 // the kernel's enum rdma_node_type
-	able := map[string]string{"ice": "devlink dev param set pci/%[1]s name enable_iwarp value false cmode runtime\n" +
-		"devlink dev param set pci/%[1]s name enable_roce value true cmode runtime   # and so on each of them\n" +
-		"or with Intel's own irdma: options irdma roce_ena=1   # in /etc/modprobe.d",
-		"qede": "set the card's RDMA protocol to RoCE, in its menu at boot or by the vendor's tool   # %[1]s and the others"}
-	driver, list := waiting(in, gpus, func(p fabric.PCI) bool {
-		return able[p.Driver] != "" && slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
+// rnic is the node type of a card that runs iWARP (the kernel's enum rdma_node_type).
+const rnic = 4
+
+// iWARP finds fast cards that run iWARP, which NCCL does not use, and could run RoCE.
+func iWARP(in preflight.Input) (finding.Finding, bool) {
+	driver, list := waiting(in, 1, func(p fabric.PCI) bool {
+		return p.RunsRoCE() && slices.ContainsFunc(in.Node.HCAs, func(h fabric.HCA) bool {
 			return h.PCI == p.Addr && h.NodeType == rnic && slices.ContainsFunc(h.Ports, fabric.Port.Active)
 		})
 	})
@@ -113,13 +111,24 @@ func iWARP(in preflight.Input, gpus int) (finding.Finding, bool) {
 		f = f.See("/sys/bus/pci/devices/"+i.PCI, "driver %s, interface %s at %g Gb/s, node type 4: RNIC", driver, i.Name,
 			float64(i.Speed)/1000)
 	}
-	return f.Breaking(overTCP).Do(able[driver]+"\nif the job is for TCP: NCCL_NET=Socket", list[0].PCI), true
+	return f.Breaking(overTCP).Do("%s\nif the job is for TCP: NCCL_NET=Socket",
+		toRoCE(driver, list[0].PCI, map[bool]string{true: "   # and so on each of them"}[len(list) > 1])), true
+}
+
+// toRoCE returns how to set a card in iWARP mode to RoCE, with a remark.
+func toRoCE(driver, pci, remark string) string {
+	if driver == "qede" {
+		return "set the RDMA protocol of " + pci + " to RoCE, in the card's menu at boot or by the vendor's tool" + remark
+	}
+	return fmt.Sprintf("devlink dev param set pci/%[1]s name enable_iwarp value false cmode runtime\n"+
+		"devlink dev param set pci/%[1]s name enable_roce value true cmode runtime%[2]s\n"+
+		"or with Intel's own irdma: options irdma roce_ena=1   # in /etc/modprobe.d", pci, remark)
 }
 
 // waiting returns the interfaces of one driver that could be rails by RDMA and are not, where no rail but the way out
-// uses RDMA. They count from 100 Gb/s on and with an address, if each is below a GPU's switch or there are several:
+// uses RDMA. They count from 100 Gb/s on and with an address, if each is below a GPU's switch or there are enough:
 // slower ones are often used without RDMA.
-func waiting(in preflight.Input, gpus int, could func(fabric.PCI) bool) (driver string, list []fabric.Interface) {
+func waiting(in preflight.Input, enough int, could func(fabric.PCI) bool) (driver string, list []fabric.Interface) {
 	const fast = 100e3 // Mb/s
 	fab := rail.Of(in.Node, in.Addr)
 	leads := func(name string) bool {
@@ -145,7 +154,7 @@ func waiting(in preflight.Input, gpus int, could func(fabric.PCI) bool) (driver 
 		})
 	}
 	for _, driver := range slices.Sorted(maps.Keys(by)) {
-		if list := by[driver]; len(list) >= min(2, gpus) || !slices.ContainsFunc(list, far) {
+		if list := by[driver]; len(list) >= enough || !slices.ContainsFunc(list, far) {
 			return driver, list
 		}
 	}

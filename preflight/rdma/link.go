@@ -28,7 +28,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 			continue
 		}
 		h := in.Node.HCAs[i]
-		if f, bad := wrongMode(h, nic, ports); bad {
+		if f, bad := wrongMode(in.Node, h, nic, ports); bad {
 			out = append(out, f)
 			continue
 		}

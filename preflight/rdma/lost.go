@@ -39,8 +39,15 @@ func refused(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 		Breaking(oneLess).Do(fix, p.Addr), true
 }
 
-// wrongMode finds a card in a rail's place whose ports are set to another link layer.
-func wrongMode(h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bool) {
+// wrongMode finds a card in a rail's place whose ports are set to another link layer, or that runs iWARP.
+func wrongMode(n fabric.Node, h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bool) {
+	if p, _ := n.Function(h.PCI); nic.Missing && h.NodeType == rnic {
+		return finding.Warnf("%s is a card like the rails of this node, and in iWARP mode, which NCCL does not use; the "+
+			"rails are in RoCE mode", h.Name).
+			See("/sys/class/infiniband/"+h.Name, "%s, driver %s, node type 4: RNIC", h.PCI, p.Driver).
+			Breaking(oneLess).
+			Do("%s\nif it is in this mode on purpose: --skip rdma.link", toRoCE(p.Driver, h.PCI, "")), true
+	}
 	if !nic.Missing || len(h.Ports) == 0 || len(ports) == 0 || h.Ports[0].LinkLayer == ports[0].Facts.LinkLayer {
 		return finding.Finding{}, false
 	}

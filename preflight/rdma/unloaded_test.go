@@ -54,6 +54,10 @@ func TestCardsWithoutTheRDMAHalfOfTheirDriver(t *testing.T) {
 		}
 	}
 	iwarp := rnic("8086:1592", "ice")
+	e810RDMA, qedeRDMA := card("8086:1592", "ice", "100000", "rn"), card("1077:1644", "qede", "100000", "rn")
+	second := func(i int) string { // the second port of each card runs iWARP
+		return e810RDMA(i) + strings.NewReplacer("@.0", "@.1", "rn", "second", " w", " v", "10.72", "10.74").Replace(iwarp(i))
+	}
 	for _, tt := range []struct {
 		name, id string
 		machine  of
@@ -71,6 +75,21 @@ func TestCardsWithoutTheRDMAHalfOfTheirDriver(t *testing.T) {
 			"warn 2 cards are for RDMA here, and in iWARP mode, which NCCL does not use: w0, w1"},
 		{"iWARP at the GPUs", "rdma.open", of{4, instinct, rnic("1077:1644", "qede"), uplink},
 			"warn 4 cards are for RDMA here, and in iWARP mode"},
+		{"one of four in iWARP mode", "rdma.link", of{4, instinct, mixed(e810RDMA, iwarp, 2), uplink},
+			"warn rn2 is a card like the rails of this node, and in iWARP mode"},
+		{"one of six in iWARP mode, FastLinQ", "rdma.link", of{6, instinct, mixed(qedeRDMA, rnic("1077:1644", "qede"), 5),
+			uplink}, "warn rn5 is a card like the rails of this node, and in iWARP mode"},
+		{"one of two in iWARP mode, no switch", "rdma.link", of{4, instinct, empty,
+			flat(2, mixed(e810RDMA, iwarp, 1)) + uplink}, "warn rn1 is a card like the rails"},
+		{"one card in iWARP mode for four GPUs", "rdma.open", of{4, instinct, empty, flat(1, iwarp) + uplink},
+			"warn 1 card is for RDMA here, and in iWARP mode, which NCCL does not use: w0"},
+		{"second ports in iWARP mode", "rdma.link", of{4, instinct, second, uplink}, "ok 4 x Ethernet"},
+		{"one more in iWARP mode", "rdma.link", of{4, instinct, e810RDMA,
+			strings.NewReplacer("w0", "w9", "rn0", "rn9", "72.0", "72.9").Replace(flat(1, iwarp)) + uplink}, "ok 4 x Ethernet"},
+		{"another make in iWARP mode", "rdma.link", of{4, instinct, mixed(e810RDMA, rnic("8086:37d2", "i40e"), 2), uplink},
+			"ok 3 x Ethernet"},
+		{"the way out in iWARP mode", "rdma.link", of{4, instinct, mixed(e810RDMA, empty, 0), flat(1, iwarp)},
+			"ok 3 x Ethernet"},
 		{"cards that have no RoCE", "rdma.open", of{4, instinct, rnic("1425:6406", "cxgb4"), uplink}, "skip could not tell"},
 		{"iWARP next to InfiniBand", "rdma.link", of{4, instinct, ib, flat(2, iwarp) + uplink}, "ok 4 x InfiniBand"},
 		{"iWARP on the way out", "rdma.open", of{1, instinct, empty, flat(1, iwarp)}, "skip could not tell"},
