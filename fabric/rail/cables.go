@@ -44,12 +44,11 @@ func cabled(c candidate, all, gone []candidate) bool {
 // elsewhere returns the RoCE ports outside the peers' network, where there are fewer GPUs than networks: no GPU
 // can use two networks, and their cables may lead to other machines. Where there are several GPUs, another network
 // alone is no sign of that: the rails have one each where addresses are of one plan, or where each of several cards
-// has its own. One GPU uses one network. It uses more over the halves of one cable, and over several cables of such a
-// card if their addresses are of one plan: a ring of three DGX Sparks.
+// has its own. One GPU uses one network. It uses more over the halves of one cable, and over the ports of one card or
+// of equal cards if their addresses are of one plan: NCCL alone would use both.
 func (v *view) elsewhere(all []candidate) (out []ruled) {
 	networks, cards := map[netip.Prefix]bool{}, map[string]bool{}
 	plans := map[netip.Prefix]bool{} // of the ports in the peers' network
-	halved := map[string]bool{}      // the cards of these ports, if they have two PCIe links
 	chosen := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
 	for _, c := range all {
 		cards[v.cardOf(c.hca)] = true
@@ -57,7 +56,6 @@ func (v *view) elsewhere(all []candidate) (out []ruled) {
 			networks[p] = true
 			if chosen(c) {
 				plans[plan(p)] = true
-				halved[v.cardOf(c.hca)] = halved[v.cardOf(c.hca)] || cabled(c, all, nil)
 			}
 		}
 	}
@@ -69,7 +67,8 @@ func (v *view) elsewhere(all []candidate) (out []ruled) {
 	}
 	for _, c := range all {
 		mate := func(o candidate) bool { return chosen(o) && SharesCable(o.hca, c.hca) }
-		planned := plans[plan(v.home(c))] && (many || halved[v.cardOf(c.hca)])
+		like := func(o candidate) bool { return chosen(o) && v.alike(o.hca, c.hca) }
+		planned := plans[plan(v.home(c))] && (many || slices.ContainsFunc(all, like))
 		if c.kind != RoCE || chosen(c) || unlisted(c) || slices.ContainsFunc(all, mate) || planned {
 			continue
 		}
@@ -77,6 +76,18 @@ func (v *view) elsewhere(all []candidate) (out []ruled) {
 		out = append(out, ruled{c, role, fmt.Sprintf("in network %v, and the peers are in another", v.home(c)), false})
 	}
 	return out
+}
+
+// beyond counts the ports like a rail that only their network sets apart: the peers' one has a rail.
+func (v *view) beyond(d decision) (n int) {
+	home := func(c candidate) bool { return v.routed(c) && v.home(c).Contains(v.addr.Unmap()) }
+	for _, o := range d.others {
+		like := func(c candidate) bool { return home(c) && classOf(c) == classOf(o.candidate) && v.alike(c.hca, o.hca) }
+		if v.routed(o.candidate) && !home(o.candidate) && slices.ContainsFunc(d.rails, like) {
+			n++
+		}
+	}
+	return n
 }
 
 // plan returns the block that one plan of addresses usually has: 16 bits of IPv4, 48 of IPv6.

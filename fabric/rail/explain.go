@@ -84,6 +84,9 @@ func (d *decision) lost(v *view) {
 	if n, mode := v.inOtherMode(*d); n > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind in %s mode", n, mode)
 	}
+	if n := v.beyond(*d); n > 0 {
+		d.why += fmt.Sprintf("; %d more of the same kind in another network than the peers", n)
+	}
 	bare, half := v.refusals(*d)
 	if bare > 0 {
 		d.why += fmt.Sprintf("; %d more of the same kind %s no driver", bare, have[bare == 1])

@@ -97,8 +97,9 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(vf candidate) bool { return reaches(vf) && v.functionOf(vf.hca, c.hca) })
+		twin := slices.ContainsFunc(all, func(o candidate) bool { return reaches(o) && SharesCable(c.hca, o.hca) })
 		switch {
-		case has(c) && slices.ContainsFunc(all, func(o candidate) bool { return reaches(o) && SharesCable(c.hca, o.hca) }):
+		case has(c) && twin:
 			continue
 		case has(c):
 			why = "its interface has only a link-local address, and others have one that a router forwards"
@@ -107,7 +108,8 @@ func (v *view) addressless(all []candidate) (out []ruled) {
 		case unlisted(c):
 			continue
 		}
-		out = append(out, ruled{c, Unusable, why, !has(c)})
+		// Over one cable, also the link-local entries of both ends reach each other.
+		out = append(out, ruled{c, Unusable, why, !has(c) && !twin})
 	}
 	return out
 }
