@@ -29,6 +29,9 @@ func (v *view) unable(h fabric.HCA) (NIC, bool) {
 	if role, why := foreign(h); why != "" {
 		return nic(role, true, "%s", why)
 	}
+	if strings.HasPrefix(v.pci[h.PCI].Class, classAccelerator) {
+		return nic(Unusable, true, ofAccelerator)
+	}
 	if name := v.accelerates(h); name != "" {
 		return nic(Management, true, "only accelerates %s, the network of a Hyper-V or Azure machine: RDMA does not pass it",
 			name)
@@ -67,6 +70,9 @@ func NoFabric(h fabric.HCA) bool {
 	return why != ""
 }
 
+// ofAccelerator is why the ports of an accelerator, such as Gaudi's, are no rails. libibverbs may list them.
+const ofAccelerator = "a port of an accelerator, which only its own library uses: not NCCL's"
+
 func foreign(h fabric.HCA) (role Role, why string) {
 	switch {
 	case isSoft(h, "rdma_rxe", "rxe"):
@@ -77,7 +83,9 @@ func foreign(h fabric.HCA) (role Role, why string) {
 		return Unusable, "iWARP: neither InfiniBand nor RoCE"
 	case h.NodeType == nodeUSNIC, h.NodeType == nodeUSNICUDP, h.NodeType == 0 && strings.HasPrefix(h.Name, "usnic_"):
 		return Unusable, "usNIC: neither InfiniBand nor RoCE"
-	case h.NodeType == nodeUnspecified && !isEFA(h): // Intel Gaudi's, which only HCCL uses
+	case h.Driver == "habanalabs", strings.HasPrefix(h.Name, "hbl_"): // Intel Gaudi's, whatever type its driver gives
+		return Unusable, ofAccelerator
+	case h.NodeType == nodeUnspecified && !isEFA(h):
 		return Unusable, "a network of driver " + cmp.Or(h.Driver, "unknown") + " alone: neither InfiniBand nor RoCE"
 	}
 	return "", ""

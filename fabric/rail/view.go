@@ -107,6 +107,7 @@ const (
 	classInfiniBand    = "0x0207"
 	classFabric        = "0x0208"
 	classOldInfiniBand = "0x0c06" // ConnectX-2, QLogic
+	classAccelerator   = "0x1200"
 )
 
 // Cassini is the PCI device of Cray's NIC for Slingshot.
