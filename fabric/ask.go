@@ -52,6 +52,9 @@ func AskGPU(ctx context.Context, roots Roots, q gpu.Question) gpu.Facts {
 		answer = gpu.Facts{Err: unanswered("NVML", err)}
 	}
 	f := gpu.Settle(roots.Proc, roots.Dev, seen, answer)
+	if roots.Usable != nil {
+		f.Withheld = gpu.Withheld(roots.Proc, f.Devices, roots.Usable)
+	}
 	if f.Unplaced() && hasNVSwitch(roots.Sys) {
 		_ = child.Ask(ctx, cudaChild, nil, &f.Init, cudaBudget) // no answer: unknown
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"launch/fabric/gpu"
 )
 
 // readCards lists the GPUs on the bus, and those in /proc/driver/nvidia/gpus where the bus is hidden. A
@@ -110,6 +112,25 @@ func (n Node) WithoutDriver() (out []PCI) {
 	return out
 }
 
+// Unlisted returns the GPUs that NVIDIA's driver has, and that NVML does not list although this process may use them:
+// they did not start, or fell off the bus. In a container the driver's files are no sign of what it was given.
+func (n Node) Unlisted() (out []Card) {
+	g := n.GPUs
+	silent := func(d gpu.GPU) bool { return d.PCI == "" }
+	if len(g.Devices) == 0 || n.Container.Kind != "" || slices.ContainsFunc(g.Devices, silent) {
+		return nil
+	}
+	for _, c := range n.Cards {
+		listed := slices.ContainsFunc(g.Devices, func(d gpu.GPU) bool { return d.PCI == c.PCI })
+		p, ok := n.Function(c.PCI)
+		if c.Vendor == "nvidia" && c.Model != "" && !c.Excluded && !listed && ok && p.Driver == "nvidia" &&
+			!slices.Contains(g.Withheld, c.PCI) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // ForDisplay reports whether a GPU is a display adapter by its class, as those of workstations are; those of
 // servers are "3D controllers".
 func (p PCI) ForDisplay() bool { return strings.HasPrefix(p.Class, classVGA) }
@@ -126,6 +147,8 @@ func (c *Card) describe(information string) {
 			if !strings.Contains(value, "?") {
 				c.UUID = value
 			}
+		case "GPU Excluded", "Blacklisted":
+			c.Excluded = value == "Yes"
 		case "Device Minor":
 			if n, err := strconv.Atoi(value); err == nil && n >= 0 {
 				c.Minor = n

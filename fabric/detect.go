@@ -44,11 +44,14 @@ func Live() Roots {
 		// DirFS, not os.Root: the kernel resolves the links of /sys in one call, os.Root in many.
 		Sys: os.DirFS("/sys"), Proc: os.DirFS("/proc"), Etc: os.DirFS("/etc"), Dev: os.DirFS("/dev"),
 		Root: os.DirFS("/"), Links: links, Shm: shm, Denied: denied, Route: defaultRoute,
-		RDMA: netlink.RdmaSystemGetNetnsMode, Env: os.Getenv, Hostname: kernelName,
+		Usable: usable, RDMA: netlink.RdmaSystemGetNetnsMode, Env: os.Getenv, Hostname: kernelName,
 	}
 	r.System = func(names []string) System { return system(r.Proc, r.Etc, r.Sys, names) }
 	return r
 }
+
+// usable asks the kernel, which also asks the device control group (inode_permission), and does not open the device.
+func usable(node string) bool { return unix.Access("/dev/"+node, unix.R_OK|unix.W_OK) == nil }
 
 // kernelName asks the kernel for this node's name, where /proc does not show it (uname(2)).
 func kernelName() string {

@@ -25,6 +25,8 @@ type Roots struct {
 	Shm func() (free, size int64)
 	// Denied reports whether this user may not write into a folder. nil: not recorded.
 	Denied func(folder string) bool
+	// Usable reports whether this process may read and write a device in /dev. nil: not recorded.
+	Usable func(node string) bool
 	// System returns the system's settings, and the lines of /etc/hosts for names. nil: not recorded.
 	System func(names []string) System
 	// Route returns the default route; an error means that there is none. nil: not recorded.
@@ -186,6 +188,8 @@ type Card struct {
 	UUID   string `json:"uuid,omitempty"`
 	Minor  int    `json:"minor"`            // of /dev/nvidiaN; -1 unknown
 	Parted string `json:"parted,omitempty"` // how AMD's driver divides the GPU: SPX is whole; "" unknown
+	// Excluded is true for one that NVIDIA's driver leaves out on purpose (NVreg_ExcludedGpus).
+	Excluded bool `json:"excluded,omitempty"`
 }
 
 // Distance is how far two functions are from each other, in the terms of nvidia-smi topo -m.

@@ -20,8 +20,11 @@ type Facts struct {
 	Init    int      `json:"cuda_init,omitempty"` // the error of cuInit; asked only of GPUs on NVSwitches without a Fabric
 	Devices []GPU    `json:"devices,omitempty"`
 	Closed  []Closed `json:"closed,omitempty"` // device nodes that this process cannot use
-	Pairs   []Pair   `json:"pairs,omitempty"`  // pairs of devices that answered
-	XIDs    []XID    `json:"xids,omitempty"`   // from the kernel log, the latest first
+	// Withheld are the PCI addresses of the driver's other GPUs, whose device nodes this process may not use, as in a
+	// container or a Slurm step.
+	Withheld []string `json:"withheld,omitempty"`
+	Pairs    []Pair   `json:"pairs,omitempty"` // pairs of devices that answered
+	XIDs     []XID    `json:"xids,omitempty"`  // from the kernel log, the latest first
 
 	// Unknown is what no device answered: the driver is too old, or the kernel log is not readable.
 	Unknown []Unknown `json:"unknown,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -78,6 +79,22 @@ func unusable(dev fs.FS, name string, major uint32) string {
 	}
 	return ""
 }
+
+// Withheld returns the addresses of the GPUs in the driver's files that are not among some devices, and whose node this
+// process may not use, or does not have.
+func Withheld(proc fs.FS, devices []GPU, usable func(node string) bool) (out []string) {
+	for _, addr := range addresses(proc) {
+		listed := slices.ContainsFunc(devices, func(d GPU) bool { return d.PCI == addr })
+		text, _ := fs.ReadFile(proc, gpuDir+"/"+addr+"/information")
+		m := minorRE.FindSubmatch(text)
+		if !listed && (m == nil || !usable("nvidia"+string(m[1]))) {
+			out = append(out, addr)
+		}
+	}
+	return out
+}
+
+var minorRE = regexp.MustCompile(`(?m)^Device Minor:\s*(\d+)`)
 
 // majorOf returns the major number of a driver in /proc/devices; 0: it is not there.
 func majorOf(proc fs.FS, driver string) uint32 {

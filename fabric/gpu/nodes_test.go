@@ -3,12 +3,28 @@ package gpu
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
+
+// A step of Slurm sees the driver's files of all GPUs, and may open the nodes of its own.
+func TestGPUsThatThisProcessMayNotUse(t *testing.T) {
+	proc := fstest.MapFS{}
+	for addr, minor := range map[string]string{"0000:1b:00.0": "0", "0000:43:00.0": "5", "0001:52:00.0": "12",
+		"0000:9a:00.0": "none"} {
+		proc["driver/nvidia/gpus/"+addr+"/information"] = &fstest.MapFile{
+			Data: []byte("Model: \t\t NVIDIA A30\nDevice Minor: \t " + minor + "\nGPU Excluded:\t No\n")}
+	}
+	may := func(node string) bool { return node == "nvidia0" || node == "nvidia12" }
+	want := []string{"0000:43:00.0", "0000:9a:00.0"}
+	if got := Withheld(proc, []GPU{{PCI: "0000:1b:00.0"}}, may); !slices.Equal(got, want) {
+		t.Errorf("Withheld = %v, want %v", got, want)
+	}
+}
 
 // A container may show a GPU by NVML, and not let a process use it.
 func TestANodeThatCUDACannotOpen(t *testing.T) {

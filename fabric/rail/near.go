@@ -21,10 +21,16 @@ type GPU struct {
 	Own []string `json:"own,omitempty"`
 }
 
+// unlistedIndex marks a GPU that NVML does not list: no process can use it.
+const unlistedIndex = -1
+
 // findGPUs lists the GPUs: from NVML, else from files.
 func (v *view) findGPUs() (out []GPU) {
 	for _, d := range v.node.GPUs.Devices {
 		out = append(out, GPU{PCI: d.PCI, Index: d.Index, Name: d.Name})
+	}
+	for _, c := range v.node.Unlisted() { // the machine was made with a rail for it, too
+		out = append(out, GPU{PCI: c.PCI, Index: unlistedIndex, Name: c.Model})
 	}
 	if len(out) == 0 {
 		for i, c := range v.node.Cards {
@@ -76,7 +82,7 @@ func (v *view) alone(c candidate, all []candidate) bool {
 
 // pair assigns rails to GPUs.
 func (v *view) pair(f *Fabric) {
-	f.GPUs = slices.Clone(v.gpus)
+	f.GPUs = slices.DeleteFunc(slices.Clone(v.gpus), func(g GPU) bool { return g.Index == unlistedIndex })
 	var near [][]int // of each GPU, the rails
 	for i := range f.GPUs {
 		g := &f.GPUs[i]

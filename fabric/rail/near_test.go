@@ -47,6 +47,32 @@ func TestRailsAreDealtOutEvenly(t *testing.T) {
 	}
 }
 
+// A GPU that NVML does not list belongs to the machine, so its rail remains one. No process can use the GPU.
+func TestTheRailOfAGPUThatDidNotStart(t *testing.T) {
+	var b bench
+	b.switched(6, "InfiniBand", 400)
+	const lost = 4
+	listed := slices.Grow(b.GPUs.Devices, len(b.Cards))[:len(b.Cards)]
+	for i := range b.Cards {
+		b.Cards[i].Vendor, b.Cards[i].Model = "nvidia", "NVIDIA H20"
+		listed[i].Index, listed[i].PCI = i, b.Cards[i].PCI
+	}
+	b.GPUs.Devices = slices.Delete(listed, lost, lost+1)
+	for i := range b.PCI {
+		if b.PCI[i].Vendor == "0x10de" {
+			b.PCI[i].Driver = "nvidia"
+		}
+	}
+	f, rails := b.judged("")
+	if len(rails) != 6 || !f.Sure || len(f.GPUs) != 5 {
+		t.Errorf("rails %v, sure %v, %d GPUs: %s", rails, f.Sure, len(f.GPUs), explained(f))
+	}
+	b.GPUs.Withheld = []string{b.Cards[lost].PCI} // another job's
+	if f, rails := b.judged(""); len(rails) != 5 {
+		t.Errorf("rails %v: %s", rails, explained(f))
+	}
+}
+
 // In a VM that hides its switches, everything is equally near, and only the NUMA node
 // differs.
 func TestARailOfTheSameNUMANodeIsDealtFirst(t *testing.T) {

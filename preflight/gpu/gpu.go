@@ -41,6 +41,11 @@ func stateChecks() []preflight.Check {
 			"them all.",
 		Run: preflight.One(gpuVisible),
 	}, {
+		ID: "gpu.listed", Needs: []string{"gpu.driver"}, Title: "NVML lists each GPU that the driver has",
+		Doc: "A GPU that did not start is on the bus and in the driver's files, and no process can use it. A job that " +
+			"takes as many processes as GPUs runs with fewer.",
+		Unless: noUsedGPU, Run: preflight.One(gpuListed),
+	}, {
 		ID: "gpu.health", Needs: []string{"gpu.driver"}, Title: "the GPUs that the job sees work",
 		Doc: "One process of the job finds a GPU that is lost or waits for a reset. It dies, and the others wait for it " +
 			"in their first collective.",
@@ -152,6 +157,9 @@ func gpuCount(_ context.Context, in preflight.Input) finding.Finding {
 			divided = append(divided, number(d))
 		}
 		f = f.See("NVML", "GPU %d %s %s", d.Index, state, d.PCI)
+	}
+	for _, c := range in.Node.Unlisted() {
+		f = f.See("/proc/driver/nvidia/gpus/"+c.PCI, "%s, which NVML does not list", c.Model)
 	}
 	if s.Set {
 		f = f.See("environment", "%s", s)
