@@ -17,7 +17,8 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 	}
 	ofRail := func(c candidate) bool { return v.functionOf(h, c.hca) }
 	nic, bad := d.unable[h.Name]
-	homeless := bad && nic.Role == Unusable && v.usable(h) && v.homeless(h) != ""
+	moved := bad && d.kind != TCP && v.moved(h) && len(v.gpus) > 1 && v.lacking(h.PCI, d.rails)
+	homeless := bad && nic.Role == Unusable && v.usable(h) && (moved || v.homeless(h) != "")
 	inside := slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Netdev != "" || len(p.GIDs) > 0 })
 	like := func(c candidate) bool {
 		return c.kind == RoCE && slices.ContainsFunc(h.Ports, func(p fabric.Port) bool { return p.Rate >= c.port.Rate })
@@ -53,6 +54,13 @@ func (v *view) forgotten(h fabric.HCA, d decision) bool {
 		busy = max(busy, used[card])
 	}
 	return rails[v.cardOf(h)] < most && used[v.cardOf(h)] < busy
+}
+
+// moved reports whether a machine itself, and no container, lacks the interface of a RoCE port: it was given to another
+// network namespace. Virtual functions are made for that.
+func (v *view) moved(h fabric.HCA) bool {
+	away := func(p fabric.Port) bool { return p.Active() && p.LinkLayer == "Ethernet" && p.Elsewhere != "" }
+	return v.node.Container.Kind == "" && !h.VF && slices.ContainsFunc(h.Ports, away)
 }
 
 // leg reports whether an HCA's interface is in a bond whose address a rail has: the bond uses that rail's cable, and

@@ -88,6 +88,9 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	if f, bad := notListed(in, f, bare); bad {
 		return f
 	}
+	if f, bad := away(in, f, bare); bad {
+		return f
+	}
 	if halves {
 		return out.Breaking("each half of a cable carries half of what the cable does: this node has half of its rate").
 			Do("give their interfaces an address in a network of their own (ip -br addr)\n" +
@@ -96,6 +99,33 @@ func withoutAddress(in preflight.Input, f rail.Fabric) finding.Finding {
 	return out.Breaking("the job has fewer rails; without NCCL_IB_HCA, NCCL would use them too, and the first transfer " +
 		"would fail (\"error 12\")").
 		Do("give their interfaces an address (ip -br addr)\nif they are not for jobs: --skip rdma.gid")
+}
+
+// away is for cards whose interfaces are all in another network namespace: there is nothing here to give an address.
+func away(in preflight.Input, f rail.Fabric, bare []string) (finding.Finding, bool) {
+	one := len(bare) == 1
+	out := finding.Warnf("the %s of %s %s in another network namespace, unlike those of the %s of this node",
+		finding.Noun(len(bare), "interface"), finding.Some(bare), map[bool]string{true: "is", false: "are"}[one],
+		finding.Count(len(f.Rails), "rail"))
+	for _, h := range in.Node.HCAs {
+		if !slices.Contains(bare, h.Name) || len(h.Ports) == 0 {
+			continue
+		}
+		p := h.Ports[0]
+		own := func(i fabric.Interface) bool { return i.PCI == h.PCI }
+		if p.Netdev != "" || h.PCI == "" || slices.ContainsFunc(in.Node.Interfaces, own) {
+			return out, false
+		}
+		out = out.See("/sys/class/infiniband/"+h.Name, "%s; interface %s", h.PCI, cmp.Or(p.Elsewhere, "not here"))
+	}
+	return out.Breaking("no packet of this job leaves by it, so the job has fewer rails; without NCCL_IB_HCA, NCCL would "+
+		"use it too, and the first transfer would fail (\"error 12\")").
+		Do("%s\nif another job has it on purpose: --skip rdma.gid", in.Remedy(map[preflight.Place]string{
+			preflight.InKubernetes: "hostNetwork: true in the pod\nor attach the rail's interface to its network (Multus)",
+			preflight.InContainer:  "docker run --network host …",
+			preflight.InShell: "lsns -t net   # lists the network namespaces and their processes: is one a container that " +
+				"should have ended?\nnsenter -t PID -n ip link set INTERFACE netns 1   # returns it; then give it its address",
+		})), len(out.Seen) > 0
 }
 
 // notListed is for cards whose interfaces all have an address that a router forwards, and no RoCE v2 entry for it.
