@@ -30,7 +30,8 @@ func Armed(h fabric.HCA) bool {
 // Barred reports whether an InfiniBand virtual function is down for another reason than its cable or a missing subnet
 // manager: it has no GUID, its link policy is "down", or the manager leaves it out.
 func Barred(n fabric.Node, h fabric.HCA, p fabric.Port) bool {
-	return h.VF && waits(p) && p.State != armed && (p.State == 1 && configured(p) || NoGUID(n, h, p) || Served(n, h))
+	bare := p.LinkLayer == "InfiniBand" && NoGUID(n, h, p) && (p.State == 1 || p.State == 2) // whatever its cable shows
+	return h.VF && (bare || waits(p) && p.State != armed && (p.State == 1 && configured(p) || Served(n, h)))
 }
 
 // NoGUID reports whether a virtual function has neither a GUID nor a GID, while other devices of this node have a
@@ -76,6 +77,8 @@ func State(n fabric.Node, h fabric.HCA, p fabric.Port) string {
 	switch {
 	case p.State == 0:
 		s = "of unknown state and without a local identifier"
+	case Barred(n, h, p) && NoGUID(n, h, p) && !waits(p):
+		s, w = "down", "a virtual function without a GUID"
 	case !waits(p):
 	case p.State == armed:
 		w = "though its cable is up and a " + Manager(h) + " has configured it"

@@ -19,6 +19,7 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 	ports := rail.PortsOf(in.Node, f)
 	var out []finding.Finding
 	var idle []fabric.HCA // with ports that nothing brings up, for one cause
+	var down []fabric.HCA // without a link
 	for _, nic := range f.NICs {
 		i := slices.IndexFunc(in.Node.HCAs, func(h fabric.HCA) bool { return h.Name == nic.Name })
 		if !nic.HCA || i < 0 {
@@ -43,9 +44,12 @@ func rdmaLink(_ context.Context, in preflight.Input) []finding.Finding {
 		default:
 			if f, bad := linkless(in, h, nic, ports); bad {
 				out = append(out, f)
+			} else if nic.Missing {
+				down = append(down, h)
 			}
 		}
 	}
+	out = append(out, unplugged(f, down)...)
 	out = append(out, unserved(in.Node, idle)...)
 	if f, bad := dark(in, f); bad {
 		out = append(out, f)
@@ -72,7 +76,8 @@ func cardless(in preflight.Input, nic rail.NIC) (finding.Finding, bool) {
 			nic.Name), nic.Missing
 }
 
-// linkless finds an HCA that would be a rail if it answered, had a link, or were a full member of a partition.
+// linkless finds an HCA that would be a rail if it answered, had both halves of its cable, or were a full member of a
+// partition.
 func linkless(in preflight.Input, h fabric.HCA, nic rail.NIC, ports []rail.Port) (finding.Finding, bool) {
 	if f, bad := outside(h, nic, ports); bad {
 		return f, true
@@ -89,11 +94,35 @@ func linkless(in preflight.Input, h fabric.HCA, nic rail.NIC, ports []rail.Port)
 			Do("dmesg | grep -e mlx5 -e %s\nmlxfwreset -d %s r   # or take this node out and power it off and on", h.PCI,
 				h.PCI), true
 	}
-	return finding.Warnf("%s is like the rails of this node and has no link: %s", h.Name, nic.Why).
-		See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, nic.Why).
-		Breaking(oneLess).
-		Do("ibstat %s   # inspect its cable and the switch's port\nif it has no cable on purpose: --skip rdma.link",
-			h.Name), nic.Missing
+	return finding.Finding{}, false
+}
+
+// unplugged reports the cards like the rails that have no link, one finding for each state of their ports.
+func unplugged(f rail.Fabric, down []fabric.HCA) (out []finding.Finding) {
+	by := map[string][]fabric.HCA{}
+	var states []string
+	for _, h := range down {
+		i := slices.IndexFunc(f.NICs, func(n rail.NIC) bool { return n.HCA && n.Name == h.Name })
+		why := f.NICs[i].Why
+		if by[why] == nil {
+			states = append(states, why)
+		}
+		by[why] = append(by[why], h)
+	}
+	for _, why := range states {
+		names := finding.Some(finding.Map(by[why], func(h fabric.HCA) string { return h.Name }))
+		w := finding.Warnf("%s is like the rails of this node and has no link: %s", names, why).Breaking(oneLess)
+		if n := len(by[why]); n > 1 {
+			w = finding.Warnf("%s are like the rails of this node and have no link: %s", names, why).
+				Breaking("this node has %d rails less; the GPUs next to them share others", n)
+		}
+		for _, h := range by[why][:min(len(by[why]), finding.MaxSeen)] {
+			w = w.See("/sys/class/infiniband/"+h.Name, "%s %s, %s", h.Type, h.PCI, why)
+		}
+		out = append(out, w.Do("ibstat %s   # inspect its cable and the switch's port\n"+
+			"if it has no cable on purpose: --skip rdma.link", by[why][0].Name))
+	}
+	return out
 }
 
 // described returns the training fabric in one line, and whether it is a guess.

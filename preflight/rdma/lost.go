@@ -180,8 +180,8 @@ func recovering(ports []rail.Port) (out []finding.Finding) {
 		out = append(out, finding.Warnf("the port of %s is active, and its link is not up: %s", p.Name, state).
 			See("/sys/class/infiniband/"+p.File("phys_state"), "%d: %s", p.Facts.PhysState, state).
 			Breaking("a bad cable or connector: packets are lost, and transfers are repeated or time out").
-			Do("mlxlink -d %s -m -c   # clean, reseat or replace the cable\nuntil then leave it out: NCCL_IB_HCA=^=%s",
-				p.PCI, p.HCA))
+			Do("%s; clean, reseat or replace the cable\nuntil then leave it out: NCCL_IB_HCA=^=%s",
+				cableTool(p), p.HCA))
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"launch/fabric/rail"
 	"launch/preflight"
 	"launch/preflight/checktest"
 )
@@ -130,5 +131,23 @@ func TestOneRailOnAnotherKindOfInterface(t *testing.T) {
 				t.Errorf("fix %q", f.Fix)
 			}
 		})
+	}
+}
+
+// mlxlink knows NVIDIA's cards alone.
+func TestTheToolForAPortIsItsVendors(t *testing.T) {
+	port := func(driver, layer, netdev string) rail.Port {
+		p := rail.Port{Rail: rail.Rail{HCA: "dev3", PCI: "0000:1b:00.0", Netdev: netdev}}
+		p.Card.Driver, p.Facts.LinkLayer = driver, layer
+		return p
+	}
+	for want, p := range map[string]rail.Port{
+		"mlxlink -d 0000:1b:00.0 -m -c   # or ethtool up3": port("mlx5_core", "Ethernet", "up3"),
+		"ethtool up3; ethtool -m up3   # shows":            port("bnxt_en", "Ethernet", "up3"),
+		"ibstat dev3   # shows":                            port("hfi1", "InfiniBand", "ib3"),
+	} {
+		if got := cableTool(p); !strings.HasPrefix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -80,8 +80,7 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 				laned(p.Facts), best.Name, best.Facts.Rate, laned(best.Facts)).
 				See("/sys/class/infiniband/"+p.File("rate"), "%g", p.Facts.Rate).
 				Breaking("every collective waits for the slowest rail").
-				Do("mlxlink -d %s -m -c   # or ethtool %s; reseat or replace its cable, inspect the switch's port",
-					p.PCI, cmp.Or(p.Netdev, p.HCA)))
+				Do("%s; reseat or replace its cable, inspect the switch's port", cableTool(p)))
 		}
 		if slow, ok := belowCard(p, best); ok {
 			out = append(out, slow)
@@ -91,6 +90,17 @@ func rdmaRate(_ context.Context, in preflight.Input) []finding.Finding {
 		}
 	}
 	return preflight.OrPass(out, "%s", described(f))
+}
+
+// cableTool returns the command that shows a port's link: NVIDIA's own is for its cards alone.
+func cableTool(p rail.Port) string {
+	switch {
+	case strings.HasPrefix(p.Card.Driver, "mlx"):
+		return fmt.Sprintf("mlxlink -d %s -m -c   # or ethtool %s", p.PCI, cmp.Or(p.Netdev, p.HCA))
+	case p.Facts.LinkLayer == "Ethernet" && p.Netdev != "":
+		return fmt.Sprintf("ethtool %[1]s; ethtool -m %[1]s   # shows the link and its module", p.Netdev)
+	}
+	return fmt.Sprintf("ibstat %s   # shows the link", p.HCA)
 }
 
 // trained finds a rail whose PCIe link has fewer lanes than wide's, or one whose link is slower than its port: with

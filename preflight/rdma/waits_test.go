@@ -45,6 +45,13 @@ func TestPortsThatWait(t *testing.T) {
 	}{
 		{"functions in order", 4, vf, "ok 4 x InfiniBand", ""},
 		{"a function without a GUID", 4, mixed(vf, card("101c", "MT4124", zero, down, 0), 2), noGUID, "node_guid GUID"},
+		{"a function without a GUID that polls", 4, mixed(vf, card("101c", "MT4124", zero, "DOWN Polling 10", 0), 2), noGUID,
+			"port_guid GUID"},
+		{"a function with a GUID that polls", 4, mixed(vf, card("101c", "MT4124", set, "DOWN Polling 10", 0), 2),
+			"warn ib2 is like the rails of this node and has no link: no active port: port 1 is down, polling", "ibstat ib2"},
+		{"two cards without a cable", 6, mixed(pf, card("101b", "MT4123", set, "DOWN Polling 10", 0), 1, 4),
+			"warn ib1, ib4 are like the rails of this node and have no link: no active port: port 1 is down, polling",
+			"ibstat ib1"},
 		{"the same of eight, initializing", 8, mixed(vf, card("101c", "MT4124", zero, initial, 0), 2), noGUID, "unbind"},
 		{"active without a GUID", 4, mixed(vf, card("101c", "MT4124", zero, up, 1), 2), "ok 4 x InfiniBand", ""},
 		{"a function with a GUID", 4, mixed(vf, card("101c", "MT4124", set, down, 0), 2),
