@@ -26,7 +26,9 @@ func lintRails(v *view, d setting.Decided) finding.Finding {
 		return none()
 	}
 	left := slices.DeleteFunc(slices.Clone(rails), func(p hcaPort) bool { return contains(picked, p) })
-	wrong := slices.DeleteFunc(slices.Clone(picked), func(p hcaPort) bool { return contains(rails, p) })
+	wrong := slices.DeleteFunc(slices.Clone(picked), func(p hcaPort) bool {
+		return contains(rails, p) || len(left) < len(rails) && v.faulty(p)
+	})
 	if !slices.ContainsFunc(wrong, v.unfit) {
 		if len(left) == 0 || len(wrong) == 0 { // one port more, such as a second network's, may be on purpose
 			return none()
@@ -98,6 +100,13 @@ func harm(rails, picked, left []hcaPort) string {
 // was read and is empty.
 func (p hcaPort) dead() bool {
 	return p.LinkLayer == ethernet && (p.Elsewhere != "" || len(p.GIDs) == 0 && p.GIDSlots > 0)
+}
+
+// faulty reports whether a port would be a rail without a fault that a check of its own names.
+func (v *view) faulty(p hcaPort) bool {
+	return slices.ContainsFunc(v.fab.NICs, func(n rail.NIC) bool {
+		return n.HCA && n.Name == p.hca.Name && (n.NoAddress || n.Limited)
+	})
 }
 
 // unfit reports whether a port that is no rail cannot be one, or is much slower.

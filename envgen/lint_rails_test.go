@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"launch/fabric"
+	"launch/fabric/gpu"
 )
 
 // Ports that the settings select and that are no rails.
@@ -17,6 +18,8 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 	slow := four.rdma("mlx5_1", "mlx5_core", infiniBand, 100, "")
 	roce := machine(lo, eth0).roce("bnxt_re0", "gpu0", "10.7.0.5/24").roce("bnxt_re1", "gpu1", "10.7.1.5/24")
 	bare := roce.rdma("bnxt_re2", "bnxt_en", ethernet, 400, "up2", "fe80::2 v1 up2", "fe80::2 v2 up2")
+	faulty := bare // of three GPUs
+	faulty.Node.GPUs.Devices = make([]gpu.GPU, 3)
 	empty := roce.rdma("bnxt_re2", "bnxt_en", ethernet, 400, "")
 	empty.Node.HCAs[2].Ports[0].GIDSlots = 128
 	away := roce.rdma("bnxt_re2", "bnxt_en", ethernet, 400, "")
@@ -41,7 +44,6 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 		{"without an address", bare.with(hca, "=bnxt_re2"), "warn bnxt_re2:1 | bnxt_re0:1, bnxt_re1:1"},
 		{"with an empty table", empty.with(hca, "=bnxt_re2"), "fail bnxt_re2:1 | bnxt_re0:1, bnxt_re1:1"},
 		{"of another namespace", away.with(hca, "=bnxt_re2"), "fail bnxt_re2:1 | bnxt_re0:1, bnxt_re1:1"},
-		{"of another namespace next to a rail", away.with(hca, "=bnxt_re1,bnxt_re2"), "warn bnxt_re2:1 | bnxt_re0:1"},
 		{"a prefix, and itself no rail", many.with(hca, "mlx5_1"), "warn mlx5_1:1 | mlx5_0:1, mlx5_20:1"},
 		{"UCX's", front.with(ucx, "mlx5_1:1,mlx5_0:1"), "warn mlx5_1:1 | mlx5_2:1, mlx5_4:1, mlx5_5:1"},
 		{"NVSHMEM's", shmem.with(list, "mlx5_1,mlx5_0"), "warn mlx5_1:1 | mlx5_2:1, mlx5_4:1, mlx5_5:1"},
@@ -51,6 +53,8 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 		{"a part of the rails", front.with(hca, "=mlx5_0,mlx5_4"), ""},
 		{"a part by prefix and port", front.with(hca, "mlx5_0:1,mlx5_2:1"), ""},
 		{"all rails", front.with(hca, "=mlx5_0,mlx5_2,mlx5_4,mlx5_5"), ""},
+		{"a faulty rail, which another check names", faulty.with(hca, "=bnxt_re0,bnxt_re1,bnxt_re2"), ""},
+		{"a faulty rail alone", faulty.with(hca, "=bnxt_re2"), "warn bnxt_re2:1 | bnxt_re0:1, bnxt_re1:1"},
 		{"an exclusion of the others", front.with(hca, "^=mlx5_1,mlx5_3"), ""},
 		{"an exclusion of the others and a rail", front.with(hca, "^mlx5_1,mlx5_3,mlx5_5"), ""},
 		{"all, and all are rails", four.with(hca, "mlx5"), ""},
