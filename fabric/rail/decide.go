@@ -219,7 +219,7 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 	nearA, nearB := v.served(of[a]), v.served(of[b])
 	if a.rate > 0 && b.rate > 0 && a.rate != b.rate {
 		// Next to a rail for each GPU, one very fast card, or an Ethernet card, is storage.
-		made := v.made(of[a])
+		made := v.made(of[a], of[b])
 		na, nearA = na+len(made)-len(of[a]), v.served(made)
 		each := na >= len(v.gpus) || nearA == len(v.gpus)
 		if a.kind != b.kind && a.kind != InfiniBand || len(v.gpus) < 2 || !each || na < 2*nb || nearA < nearB {
@@ -231,9 +231,13 @@ func (v *view) beats(a, b class, of map[class][]candidate) bool {
 }
 
 // made returns the ports of a class with the cards of their make at the switches of GPUs that have no port of it: a
-// rail that has lost its link, or trained to less, leaves a gap, and its class is what the machine was made with.
-func (v *view) made(all []candidate) []candidate {
+// rail that has lost its link, or trained to less, leaves a gap, and its class is what the machine was made with. Where
+// faster ports are of that make, the slower ones are those that trained to less.
+func (v *view) made(all, faster []candidate) []candidate {
 	out := slices.Clone(all)
+	if slices.ContainsFunc(faster, func(c candidate) bool { return v.alike(c.hca, all[0].hca) }) {
+		return out
+	}
 	for _, h := range v.node.HCAs {
 		gap := func(g GPU) bool { return v.behind(g.PCI, h.PCI) && v.near(g, out) == 0 }
 		if len(h.Ports) > 0 && v.alike(h, all[0].hca) && slices.ContainsFunc(v.gpus, gap) {
