@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"launch/fabric"
 	"launch/fabric/rail"
 	"launch/internal/finding"
 	"launch/internal/setting"
@@ -16,7 +17,7 @@ func railLint() []lintRule {
 		names: []string{"NCCL_IB_HCA", "UCX_NET_DEVICES", "NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"},
 		what: "it selects ACTIVE ports that are no rails: for management, virtual, without an address, of another link " +
 			"layer, much slower; or it selects other ports than the rails and leaves out rails. A part of the rails is " +
-			"fine, and where the rails are a guess, this is only a remark"}}
+			"fine. Where the rails are a guess, or the job's data avoids such ports, this is only a remark"}}
 }
 
 // lintRails finds a list of ports that is another machine's, or a habit.
@@ -45,13 +46,13 @@ func lintRails(v *view, d setting.Decided) finding.Finding {
 		also, v.fab.Guess())
 	f := finding.Warnf("%s", what)
 	switch {
-	case !v.fab.Sure:
+	case !v.fab.Sure || v.idle(d, left, wrong):
 		f = finding.Passf("%s", what)
 	case !slices.ContainsFunc(picked, func(p hcaPort) bool { return !p.dead() }):
 		f = finding.FailOr(v.ncclSure() && d.Name == "NCCL_IB_HCA", "%s", what).
 			Breaking("the first connection ends with an error: no interface here has an address for these ports")
 	default:
-		f.Breaks = harm(rails, picked, left)
+		f.Breaks = harm(d.Name, rails, picked, left)
 	}
 	for _, p := range wrong[:min(len(wrong), few)] {
 		f = f.See("/sys/class/infiniband/"+p.hca.Name, "%s", v.whyNoRail(p))
@@ -83,17 +84,37 @@ func leftOut(left, rails []hcaPort) string {
 
 func someOf(all []hcaPort) string { return finding.Some(finding.Map(all, hcaPort.String)) }
 
-// harm returns what follows from a wrong list.
-func harm(rails, picked, left []hcaPort) string {
+// idle reports whether the job's data probably avoids wrong ports. In a job with GPUs, UCX often carries only the
+// messages of the start, and a list without any rail is on purpose. NCCL searches the ports that are nearest to a GPU
+// first (ncclTopoSelectNets), and slower ports farther away add nothing to rails that are all there.
+func (v *view) idle(d setting.Decided, left, wrong []hcaPort) bool {
+	rails := v.rails()
+	if d.Name == "UCX_NET_DEVICES" {
+		return v.gpus() && !v.nixl() && len(left) == len(rails)
+	}
+	if d.Name != "NCCL_IB_HCA" || len(left) > 0 || len(v.fab.GPUs) == 0 {
+		return false
+	}
+	drawn := func(g rail.GPU) bool { // to a wrong port
+		return g.Distance.Rank() > fabric.PXB.Rank() || slices.ContainsFunc(wrong, func(p hcaPort) bool {
+			return p.Rate == 0 || 2*p.Rate > rails[0].Rate || v.Node.Distance(g.PCI, p.hca.PCI).Rank() <= g.Distance.Rank()
+		})
+	}
+	return !slices.ContainsFunc(v.fab.GPUs, drawn)
+}
+
+// harm returns what follows from a wrong list of a variable.
+func harm(variable string, rails, picked, left []hcaPort) string {
+	library, _, _ := strings.Cut(variable, "_")
 	layer := rails[0].LinkLayer
-	mixed := slices.ContainsFunc(picked, func(p hcaPort) bool { return p.LinkLayer != layer })
+	mixed := library != "UCX" && slices.ContainsFunc(picked, func(p hcaPort) bool { return p.LinkLayer != layer })
 	switch {
 	case mixed && len(left) < len(rails):
 		return "InfiniBand and Ethernet ports cannot connect to each other: the job ends with an error, or is slow"
 	case len(left) == len(rails):
-		return "all data between the nodes uses ports that are slow or reach no other node"
+		return "all data of " + library + " uses ports that are slow or reach no other node"
 	}
-	return "a part of the data uses ports that are slow or reach no other node: the job is slow or ends with an error"
+	return "a part of the data of " + library + " uses ports that are slow or reach no other node: the job is slow or ends with an error"
 }
 
 // dead reports whether no packet can leave by a port: its interface is in another network namespace, or its GID table

@@ -9,6 +9,7 @@ import (
 
 	"launch/fabric"
 	"launch/fabric/gpu"
+	"launch/fabric/machine/machinetest"
 )
 
 // Ports that the settings select and that are no rails.
@@ -28,6 +29,8 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 	guess := machine(lo, eth0).rdma("mlx5_0", "mlx5_core", infiniBand, 400, "").
 		rdma("mlx5_1", "mlx5_core", ethernet, 100, "")
 	shmem := front.with("NVSHMEM_ENABLE_NIC_PE_MAPPING", "1")
+	bond := front
+	bond.Node = machinetest.Node(t, "h100-ib-ndr-bond")
 	const hca, ucx, list, pes = "NCCL_IB_HCA", "UCX_NET_DEVICES", "NVSHMEM_HCA_LIST", "NVSHMEM_HCA_PE_MAPPING"
 	for _, tt := range []struct {
 		name string
@@ -48,6 +51,12 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 		{"UCX's", front.with(ucx, "mlx5_1:1,mlx5_0:1"), "warn mlx5_1:1 | mlx5_2:1, mlx5_4:1, mlx5_5:1"},
 		{"NVSHMEM's", shmem.with(list, "mlx5_1,mlx5_0"), "warn mlx5_1:1 | mlx5_2:1, mlx5_4:1, mlx5_5:1"},
 		{"NVSHMEM's by PE", shmem.with(pes, "mlx5_1:1:2,mlx5_0:1:2"), "warn mlx5_1:1 | mlx5_2:1, mlx5_4:1, mlx5_5:1"},
+		{"UCX's alone, for NIXL", front.with(ucx, "mlx5_1:1", "NIXL_LOG_LEVEL", "info"), "warn mlx5_1:1 | mlx5_0:1"},
+		{"UCX's alone, without GPUs", front.noGPUs().with(ucx, "mlx5_1:1"), "warn mlx5_1:1 | mlx5_0:1"},
+		{"management alone at the GPUs' rails", bond.with(hca, "mlx5_bond_0"), "warn mlx5_bond_0:1 | mlx5_0:1"},
+
+		{"UCX for the start, NCCL for the data", front.with(ucx, "mlx5_1:1"), "ok mlx5_1:1 | mlx5_0:1"},
+		{"all by a prefix, and each GPU has a nearer rail", bond.with(hca, "mlx5"), "ok mlx5_bond_0:1 |"},
 		{"where the rails are a guess", guess.with(hca, "mlx5_1"), "ok mlx5_1:1 |"},
 
 		{"a part of the rails", front.with(hca, "=mlx5_0,mlx5_4"), ""},
@@ -82,6 +91,9 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 				left = " " + words[3]
 			}
 			got = fmt.Sprintf("%s %s |%s", f.Status, wrong, left)
+			if strings.HasPrefix(f.What, ucx) && strings.Contains(f.Breaks, "InfiniBand and Ethernet") {
+				t.Errorf("%s: UCX connects only ports that reach each other: %s", tt.name, f.Breaks)
+			}
 		}
 		if ok := got == tt.want || tt.want != "" && strings.HasPrefix(got, tt.want); !ok {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
