@@ -97,7 +97,8 @@ func (v *view) idle(d setting.Decided, left, wrong []hcaPort) bool {
 	}
 	drawn := func(g rail.GPU) bool { // to a wrong port
 		return g.Distance.Rank() > fabric.PXB.Rank() || slices.ContainsFunc(wrong, func(p hcaPort) bool {
-			return p.Rate == 0 || 2*p.Rate > rails[0].Rate || v.Node.Distance(g.PCI, p.hca.PCI).Rank() <= g.Distance.Rank()
+			near := v.Node.Distance(g.PCI, p.hca.PCI).Rank() <= g.Distance.Rank()
+			return near || p.Rate == 0 || 2*p.Rate > rails[0].Rate
 		})
 	}
 	return !slices.ContainsFunc(v.fab.GPUs, drawn)
@@ -114,7 +115,8 @@ func harm(variable string, rails, picked, left []hcaPort) string {
 	case len(left) == len(rails):
 		return "all data of " + library + " uses ports that are slow or reach no other node"
 	}
-	return "a part of the data of " + library + " uses ports that are slow or reach no other node: the job is slow or ends with an error"
+	return "a part of the data of " + library + " uses ports that are slow or reach no other node: the job is slow or " +
+		"ends with an error"
 }
 
 // dead reports whether no packet can leave by a port: its interface is in another network namespace, or its GID table
@@ -158,10 +160,12 @@ func (v *view) whyNoRail(p hcaPort) string {
 	return v.hcaWhy(p)
 }
 
-// picked returns the ACTIVE ports that a variable selects. NCCL takes names as prefixes, the others take whole ones
+// picked returns the ACTIVE ports that a variable selects, without those whose device this process cannot open, as a
+// pod sees them of the whole host: the libraries skip these. NCCL takes names as prefixes, the others take whole ones
 // (NVSHMEM's transports compare with strcmp). UCX accepts patterns, too, which are not judged.
 func (v *view) picked(d setting.Decided) []hcaPort {
 	list, not := strings.CutPrefix(d.Value, "^")
+	var out []hcaPort
 	switch {
 	case d.Value == "" || v.vendorPlugin() && d.Name == "NCCL_IB_HCA":
 		return nil
@@ -169,12 +173,14 @@ func (v *view) picked(d setting.Decided) []hcaPort {
 		if strings.EqualFold(v.value("NCCL_NET"), "Socket") || leadingInt(v.value("NCCL_IB_DISABLE"), 0) != 0 {
 			return nil
 		}
-		return v.chosen(d.Value)
+		out = v.chosen(d.Value)
 	case d.Name == "UCX_NET_DEVICES" && (!v.ucx() || d.Value == "all" || strings.ContainsAny(d.Value, "[*?")),
 		strings.HasPrefix(d.Name, "NVSHMEM_") && leadingInt(v.value("NVSHMEM_ENABLE_NIC_PE_MAPPING"), 0) == 0,
 		d.Name == "NVSHMEM_HCA_PE_MAPPING" && v.value("NVSHMEM_HCA_LIST") != "":
 		return nil
+	default:
+		f := filter{not: not, exact: true, items: parseFilter(list, maxIBs).items}
+		out = slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool { return !f.match(p.hca.Name, p.Num) })
 	}
-	f := filter{not: not, exact: true, items: parseFilter(list, maxIBs).items}
-	return slices.DeleteFunc(v.ncclPorts(), func(p hcaPort) bool { return !f.match(p.hca.Name, p.Num) })
+	return slices.DeleteFunc(out, func(p hcaPort) bool { return p.hca.Closed != "" })
 }

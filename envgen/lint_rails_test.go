@@ -25,6 +25,8 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 	empty.Node.HCAs[2].Ports[0].GIDSlots = 128
 	away := roce.rdma("bnxt_re2", "bnxt_en", ethernet, 400, "")
 	away.Node.HCAs[2].Ports[0].Elsewhere = "pod7"
+	pod := roce.rdma("bnxt_re2", "bnxt_en", ethernet, 400, "")
+	pod.Node.HCAs[2].Closed, pod.Node.HCAs[2].Ports[0].Elsewhere = "it has no device node, unlike the others", "host2"
 	many := machine(lo, eth0).ib("mlx5_0", "mlx5_12", "mlx5_13", "mlx5_20").rdma("mlx5_1", "mlx5_core", ethernet, 100, "")
 	guess := machine(lo, eth0).rdma("mlx5_0", "mlx5_core", infiniBand, 400, "").
 		rdma("mlx5_1", "mlx5_core", ethernet, 100, "")
@@ -67,6 +69,7 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 		{"an exclusion of the others", front.with(hca, "^=mlx5_1,mlx5_3"), ""},
 		{"an exclusion of the others and a rail", front.with(hca, "^mlx5_1,mlx5_3,mlx5_5"), ""},
 		{"all, and all are rails", four.with(hca, "mlx5"), ""},
+		{"all by a prefix, in a pod that sees the whole host", pod.with(hca, "bnxt_re"), ""},
 		{"RDMA is off", front.with(hca, "mlx5_1", "NCCL_NET", "Socket"), ""},
 		{"a cloud's own module", front.with(hca, "mlx5_1", "NCCL_NET", "AWS Libfabric"), ""},
 		{"one node", front.with(hca, "mlx5_1").nodes(1), ""},
