@@ -2,17 +2,20 @@ package gpu
 
 import (
 	"context"
+	"strconv"
 
 	"launch/fabric"
 	"launch/internal/finding"
 	"launch/preflight"
 )
 
-// gpuListed warns of GPUs that did not start. A job that names its GPUs does not need the others.
+// gpuListed warns of GPUs that did not start. A job that names its GPUs does not need the others, and neither does one
+// with a number of processes for which there are enough.
 func gpuListed(_ context.Context, in preflight.Input) finding.Finding {
 	lost := in.Node.Unlisted()
 	n := len(in.Node.GPUs.Devices)
-	if s := preflight.VisibleGPUs(in); len(lost) == 0 || s.Set {
+	want, err := strconv.Atoi(in.Job.NProc.V)
+	if preflight.VisibleGPUs(in).Set || len(lost) == 0 || err == nil && want <= n {
 		return finding.Passf("%s", finding.Count(n, "GPU"))
 	}
 	names := finding.Map(lost, func(c fabric.Card) string { return c.PCI })

@@ -37,23 +37,24 @@ func TestGPUsThatNVMLDoesNotList(t *testing.T) {
 		want string
 	}{
 		{"one process for each", node("gpu"), lost},
-		{"a number", node("8"), lost},
+		{"more processes than NVML has GPUs", node("9"), lost},
 		{"auto", node("auto"), lost},
-		{"two of them", node("8", func(in *preflight.Input) {
+		{"two of them", node("gpu", func(in *preflight.Input) {
 			in.Node.Cards = append(in.Node.Cards, fabric.Card{PCI: "0000:c5:00.0", Vendor: "nvidia", Model: "NVIDIA H20"})
 			in.Node.PCI = append(in.Node.PCI, fabric.PCI{Addr: "0000:c5:00.0", Driver: "nvidia"})
 		}), "warn GPUs 0000:b5:00.0, 0000:c5:00.0 are on the bus with NVIDIA's driver, and NVML does not list them"},
+		{"enough for the processes", node("8"), "ok 8 GPUs"},
 		{"all are listed", checktest.HGX(), "ok 8 GPUs"},
-		{"the job names its GPUs", checktest.Env(node("4"), "CUDA_VISIBLE_DEVICES", "0,1,2,3"), "ok 8 GPUs"},
-		{"a guest has it", node("8", function(fabric.PCI{Addr: addr, Vendor: "0x10de", Driver: "vfio-pci"})), "ok 8 GPUs"},
-		{"no driver", node("8", function(fabric.PCI{Addr: addr, Vendor: "0x10de"})), "ok 8 GPUs"},
-		{"not in the driver's files", node("8", card(func(c *fabric.Card) { c.Model = "" })), "ok 8 GPUs"},
-		{"the driver leaves it out on purpose", node("8", card(func(c *fabric.Card) { c.Excluded = true })), "ok 8 GPUs"},
-		{"another vendor's", node("8", card(func(c *fabric.Card) { c.Vendor = "amd" })), "ok 8 GPUs"},
-		{"a container", node("8", func(in *preflight.Input) { in.Node.Container.Kind = "docker" }), "ok 8 GPUs"},
-		{"a step of Slurm has a part", node("8", func(in *preflight.Input) { in.Node.GPUs.Withheld = []string{addr} }),
+		{"the job names its GPUs", checktest.Env(node("gpu"), "CUDA_VISIBLE_DEVICES", "0,1,2,3"), "ok 8 GPUs"},
+		{"a guest has it", node("gpu", function(fabric.PCI{Addr: addr, Vendor: "0x10de", Driver: "vfio-pci"})), "ok 8 GPUs"},
+		{"no driver", node("gpu", function(fabric.PCI{Addr: addr, Vendor: "0x10de"})), "ok 8 GPUs"},
+		{"not in the driver's files", node("gpu", card(func(c *fabric.Card) { c.Model = "" })), "ok 8 GPUs"},
+		{"the driver leaves it out on purpose", node("gpu", card(func(c *fabric.Card) { c.Excluded = true })), "ok 8 GPUs"},
+		{"another vendor's", node("gpu", card(func(c *fabric.Card) { c.Vendor = "amd" })), "ok 8 GPUs"},
+		{"a container", node("gpu", func(in *preflight.Input) { in.Node.Container.Kind = "docker" }), "ok 8 GPUs"},
+		{"a step of Slurm has a part", node("gpu", func(in *preflight.Input) { in.Node.GPUs.Withheld = []string{addr} }),
 			"ok 8 GPUs"},
-		{"a GPU without an address", node("8", checktest.OfGPU(3, func(g *gpu.GPU) { g.PCI = "" })), "ok 8 GPUs"},
+		{"a GPU without an address", node("gpu", checktest.OfGPU(3, func(g *gpu.GPU) { g.PCI = "" })), "ok 8 GPUs"},
 	} {
 		checktest.Wants(t, checktest.Verdict(t, Checks(), "gpu.listed", tt.in), tt.want)
 		if t.Failed() {
