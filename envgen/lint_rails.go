@@ -23,7 +23,7 @@ func railLint() []lintRule {
 // lintRails finds a list of ports that is another machine's, or a habit.
 func lintRails(v *view, d setting.Decided) finding.Finding {
 	rails, picked := v.rails(), v.picked(d)
-	if len(rails) == 0 || len(picked) == 0 || v.World.Nodes == 1 {
+	if len(rails) == 0 || len(picked) == 0 || v.World.Nodes == 1 || !v.head() {
 		return none()
 	}
 	left := slices.DeleteFunc(slices.Clone(rails), func(p hcaPort) bool { return contains(picked, p) })
@@ -139,7 +139,7 @@ func (v *view) unfit(p hcaPort) bool {
 		return false
 	}
 	role := v.roleOf(p)
-	return p.LinkLayer != first.LinkLayer || 2*p.Rate <= first.Rate ||
+	return p.LinkLayer != first.LinkLayer || p.Rate > 0 && 2*p.Rate <= first.Rate ||
 		role == rail.Management || role == rail.Virtual || role == rail.Unusable
 }
 

@@ -27,6 +27,7 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 	away.Node.HCAs[2].Ports[0].Elsewhere = "pod7"
 	pod := roce.rdma("bnxt_re2", "bnxt_en", ethernet, 400, "")
 	pod.Node.HCAs[2].Closed, pod.Node.HCAs[2].Ports[0].Elsewhere = "it has no device node, unlike the others", "host2"
+	rateless := machine(lo, eth0).ib("mlx5_0", "mlx5_1").rdma("mlx5_2", "mlx5_core", infiniBand, 0, "")
 	many := machine(lo, eth0).ib("mlx5_0", "mlx5_12", "mlx5_13", "mlx5_20").rdma("mlx5_1", "mlx5_core", ethernet, 100, "")
 	guess := machine(lo, eth0).rdma("mlx5_0", "mlx5_core", infiniBand, 400, "").
 		rdma("mlx5_1", "mlx5_core", ethernet, 100, "")
@@ -70,6 +71,9 @@ func TestSelectedPortsThatAreNoRails(t *testing.T) {
 		{"an exclusion of the others and a rail", front.with(hca, "^mlx5_1,mlx5_3,mlx5_5"), ""},
 		{"all, and all are rails", four.with(hca, "mlx5"), ""},
 		{"all by a prefix, in a pod that sees the whole host", pod.with(hca, "bnxt_re"), ""},
+		{"all, and the rate of one is unknown", rateless.with(hca, "mlx5"), ""},
+		{"NCCL's list of the whole cluster, on a node without GPUs", front.noGPUs().with(hca, "mlx5"), ""},
+		{"the list of mpirun's hosts, on a node that is none of them", front.mpirun().with(hca, "mlx5_1"), ""},
 		{"RDMA is off", front.with(hca, "mlx5_1", "NCCL_NET", "Socket"), ""},
 		{"a cloud's own module", front.with(hca, "mlx5_1", "NCCL_NET", "AWS Libfabric"), ""},
 		{"one node", front.with(hca, "mlx5_1").nodes(1), ""},
