@@ -31,6 +31,6 @@ func gpuListed(_ context.Context, in preflight.Input) finding.Finding {
 	return f.See("NVML", "%s", finding.Count(n, "GPU")).
 		Breaking("the job has fewer GPUs than this node, or fewer than the other nodes").
 		Do("dmesg | grep -e NVRM -e Xid   # shows why, such as RmInitAdapter failed\n"+
-			"reboot this node; if %s remains away, have it reseated or replaced\n"+
+			"reboot this node; if %s is still missing, have it reseated or replaced\n"+
 			"if it is off on purpose: --skip gpu.listed", names[0])
 }
