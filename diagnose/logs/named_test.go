@@ -65,8 +65,8 @@ func TestTheMessageNamesWho(t *testing.T) {
 			"([[7,1],1]) is on host: red-3\n  Process 2 ([[7,1],0]) is on host: red-3\n  BTLs attempted: self\n",
 			"on red-3 and red-3 have no transport in common: the list of BTLs (self)"},
 		{"the reason of an eviction", "Evicted: Pod The node had condition: [MemoryPressure].\n", "low on Memory"},
-		{"the rank that does not answer DDP", "RuntimeError: DDP expects same model across all ranks, but Rank 3 has 128 " +
-			"params, while rank 0 has inconsistent 0 params.\n", "rank 0 did not answer rank 3"},
+		{"a rank to which DDP gives no answers", "RuntimeError: DDP expects same model across all ranks, but Rank 3 has " +
+			"128 params, while rank 0 has inconsistent 0 params.\n", "rank 3 did not get the answers of the other ranks"},
 		{"the rank in another collective", "Stalled ops: a [ready ranks: 3], b [ready ranks: 2, 0, 1]\n",
 			"rank 3 waited in other collectives of Horovod than the ranks 2, 0, 1"},
 		{"no rank in another collective", "Stalled ops: a [ready ranks: 3, 0], b [ready ranks: 2, 0, 1]\n",

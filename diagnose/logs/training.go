@@ -76,13 +76,15 @@ var trainingCauses = []cause{
 		need: []string{"ssh HOST ninja --version, for each host"},
 		from: "torch utils/cpp_extension.py",
 	}, {
-		id: "log.rank-late", grade: family, words: []string{" has inconsistent 0 params"},
-		form: re(`[Rr]ank (?P<self>\d+) has \d+ params, while rank (?P<ranks>\d+) has inconsistent 0 params`),
-		says: "{who} did not answer rank {self} when DDP compared the models of all ranks (an answer that did not arrive " +
-			"reads as 0 params): it has ended, hangs, or is not at that line",
-		do: "look at the output and the stack of that rank (py-spy dump): where do the ranks differ before DDP(model), as " +
-			"in a download or a cache that only one of them makes; the models need not differ",
-		need: []string{"the output of that rank", "the time limit of the process group (timeout=)"},
+		// DDP compares the ranks from 0 on, and names the first one that differs: of an exchange that did not end, all do.
+		id: "log.collective-timeout", grade: waits, words: []string{" has inconsistent 0 params"},
+		form: re(`[Rr]ank (?P<rank>\d+) has \d+ params, while rank \d+ has inconsistent 0 params`),
+		says: "{who} did not get the answers of the other ranks when DDP compared the models: an answer that did not " +
+			"arrive reads as 0 params, and the rank that the message names is only the first that was compared",
+		need: []string{"the output of all ranks, and the stack of those without this line (py-spy dump): one may have " +
+			"ended, or be late or elsewhere before DDP(model); the models need not differ",
+			"where all ranks have this line: runs with NCCL_DEBUG=INFO and with NCCL_P2P_DISABLE=1, as copies between the " +
+				"GPUs (an IOMMU) or the network may not work"},
 		from: "torch DistributedDataParallel, reducer.cpp",
 	}, {
 		id: "log.ulimit-nofile", grade: family, words: []string{"items of ancdata"},
