@@ -47,7 +47,7 @@ type cause struct {
 	with    string                       // a fact that the log has shown before; {fact} is its value where it has one only
 	recalls string                       // a fact that it may have shown before; {latest} is its value
 	but     string                       // a fact that it does not show, before or after
-	butHere string                       // a fact that it does not show of the host of the event, before or after
+	here    bool                         // its fact (but) must be of the same host; of a fact: its value is the host
 	test    func(map[string]string) bool // and these values of the form
 	soft    bool                         // one sign of progress after it, and it is no failure
 	stays   bool                         // no sign of progress after it undoes it
@@ -160,7 +160,7 @@ func values(form *regexp.Regexp, m [][]byte) map[string]string {
 
 // matches says whether a line is of this kind, and returns its values.
 func (c *cause) matches(line []byte, f *follower) (map[string]string, bool) {
-	if c.with != "" && !f.shown(c.with) || c.but != "" && f.shown(c.but) {
+	if c.with != "" && !f.shown(c.with) || c.but != "" && !c.here && f.shown(c.but) {
 		return nil, false
 	}
 	for _, n := range c.not {

@@ -90,7 +90,7 @@ var deviceCauses = []cause{
 			"ibv_devinfo has not, install the providers",
 		need: rdmaNeed, from: "linux-rdma/rdma-core",
 	}, {
-		id: "log.rdma-device", grade: family, quiet: true, butHere: "nccl.rdma",
+		id: "log.rdma-device", grade: family, quiet: true, but: "nccl.rdma", here: true,
 		words: []string{"ibv_open_device", "Unable to open device", "couldn't get context for", "Couldn't get context for"},
 		form: re(`ibv_open_device\S* (?:failed|returned)|WARN.*Unable to open device (?P<dev>[\w.-]+)|` +
 			`ouldn't get context for (?P<dev>[\w.-]+)`),
@@ -199,8 +199,8 @@ const pluginName = `(?:device-plugin|gpu-feature-discovery|nvidia-driver|nvidia-
 var deviceFacts = []cause{
 	{id: "rdma.library", grade: fact, words: []string{"libibverbs: Warning: ", "libibverbs: warning: "},
 		form: re(`(?P<v>no userspace device-specific driver|does not support the kernel ABI|open config directory)`)},
-	{id: "nccl.rdma", grade: fact, words: []string{": Using ["},
-		form: re(`^(?:\[[^\]]*\] )?(?P<v>[A-Za-z0-9.][\w.-]*):\d+:\d+ .*NET/IB\w* ?: Using \[\d+\][\w.-]+:\d+/`)},
+	{id: "nccl.rdma", grade: fact, here: true, words: []string{": Using ["},
+		form: re(`NCCL INFO NET/IB\w* ?: Using \[\d+\][\w.-]+:\d+/`)},
 	{id: "k8s.plugin-fails", grade: fact, words: []string{"restarting failed container"},
 		form: re(`restarting failed container[= ](?P<v>[\w.-]*` + pluginName + `)`)},
 }

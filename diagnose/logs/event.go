@@ -23,7 +23,10 @@ func (f *follower) add(c *cause, st *stream, p *prefix, vals map[string]string) 
 	f.ofEvent(&e, p)
 	f.blame(&e, p)
 	e.mild = warnForm().Match(p.body)
-	key := eventKey{c, st, e.rank}
+	key := eventKey{cause: c, st: st, rank: e.rank}
+	if c.here {
+		key.node = e.node
+	}
 	if old := f.events[key]; old != nil {
 		if old.lines++; !old.over() && !old.handled {
 			if f.saysMore(old, &e, p.body) {
@@ -112,11 +115,8 @@ func (e *event) alsoPair(later *event) {
 
 // blame finds the rank and the node of an event: those that the line names, else those of who wrote it.
 func (f *follower) blame(e *event, p *prefix) {
-	e.rank, e.node, e.task = p.rank, p.node, p.task
+	e.rank, e.node, e.task = p.rank, p.writer(), p.task
 	if m := ofNCCL(p.body); m != nil {
-		if e.node == "" {
-			e.node = string(m[1])
-		}
 		if r, ok := f.ranks[string(m[1])+":"+string(m[2])]; ok && e.rank < 0 {
 			e.rank = r.rank
 		}
@@ -176,6 +176,16 @@ func (f *follower) when() time.Time {
 		before = before[:start]
 	}
 	return time.Time{}
+}
+
+// writer returns the host of who writes a line: as its prefix names it, or NCCL.
+func (p *prefix) writer() string {
+	if p.node == "" {
+		if m := ofNCCL(p.body); m != nil {
+			return string(m[1])
+		}
+	}
+	return p.node
 }
 
 func ofNCCL(body []byte) [][]byte {

@@ -92,6 +92,7 @@ type eventKey struct {
 	cause *cause
 	st    *stream
 	rank  int
+	node  string // of a cause whose fact must be of the same host
 }
 
 // follower reads logs line by line.

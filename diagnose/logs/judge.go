@@ -80,8 +80,8 @@ func (f *follower) judge() Reading {
 
 // undone says whether an event is no failure by what else the logs show.
 func (f *follower) undone(e *event) bool {
-	here := f.facts[e.cause.butHere]
-	return e.over() || f.excused(e) || len(f.facts[e.cause.but]) > 0 || here[e.node] || len(here) >= maxFacts ||
+	shown := f.facts[e.cause.but]
+	return e.over() || f.excused(e) || len(shown) > 0 && (!e.cause.here || shown[e.node]) ||
 		e.cause.noise && f.proof.endedWell(e) > 0
 }
 

@@ -110,6 +110,8 @@ func (f *follower) match(p *prefix) (found *cause, vals map[string]string) {
 			v, ok := c.matches(body, f)
 			switch {
 			case !ok, c.login && f.unreached(cmp.Or(v["node"], p.node)):
+			case c.grade == fact && c.here:
+				f.hold(c.id, p.writer(), maxStreams)
 			case c.grade == fact:
 				f.note(c.id, v["v"])
 			default:
@@ -138,10 +140,15 @@ func (f *follower) shown(fact string) bool { return len(f.facts[fact]) > 0 }
 
 func (f *follower) note(name, value string) {
 	f.latest[name] = value
+	f.hold(name, value, maxFacts)
+}
+
+// hold adds a value to those of a fact, of which it holds so many.
+func (f *follower) hold(name, value string, most int) {
 	if f.facts[name] == nil {
 		f.facts[name] = map[string]bool{}
 	}
-	if len(f.facts[name]) < maxFacts {
+	if len(f.facts[name]) < most {
 		f.facts[name][value] = true
 	}
 }
