@@ -3,6 +3,7 @@ package logs
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -38,7 +39,7 @@ var addressCauses = []cause{
 			"connect() timed out", "client socket has timed out", "o route to host", "onnection refused"},
 		form: re(`timed out|route to host|refused`),
 		says: "{who} does not reach the address {latest}: a part of it begins with 0, which the system reads as an octal " +
-			"number (010 is 8)",
+			"number (010 is 8, and 08 no number)",
 		do:   "write the address without leading zeros, on all nodes",
 		need: []string{"ip -br addr of the host that is to have that address"},
 		from: "inet_aton(3)",
@@ -91,13 +92,14 @@ var addressCauses = []cause{
 	},
 }
 
-// addressFacts are addresses of stores of which a part begins with 0.
+// addressFacts are addresses of stores of which a part begins with 0 and means another number so.
 var addressFacts = []cause{
 	{id: "store.octal", grade: fact, words: []string{"tcp://", "MASTER_ADDR", "connect to ("},
 		form: re(`(?:tcp://|MASTER_ADDR\W{1,4}|connect to \()(?P<v>\d{1,3}(?:\.\d{1,3}){3})\b`),
 		test: func(v map[string]string) bool {
 			return slices.ContainsFunc(strings.Split(v["v"], "."), func(part string) bool {
-				return len(part) > 1 && part[0] == '0'
+				octal, err := strconv.ParseUint(part, 8, 8) // 001 is 1 in both, and 08 is no number
+				return len(part) > 1 && part[0] == '0' && (err != nil || int(octal) != number(part))
 			})
 		}},
 }
