@@ -86,6 +86,8 @@ func TestTheMessageNamesWho(t *testing.T) {
 			"NCCL built in\n", "none for this system, Windows"},
 		{"a host in the journal", "Feb  3 04:05:06 red-3 slurmd[4711]: fatal: gres.conf duplicate records for gpu\n",
 			"slurmd of node red-3 does not start"},
+		{"a host of the journal whose name begins with slurm", "Feb  3 04:05:06 slurm-node1 trainer: ValueError: x\n",
+			"node slurm-node1 failed first: ValueError"},
 		{"a process that the kernel killed", "E0203 04:05:06.1 33 torch/x/api.py:874] failed (exitcode: -9) local_rank: 2 " +
 			"(pid: 4711) of binary: p\nRoot Cause (first observed failure):\n[0]:\n  host      : red-8\n  rank      : 42 " +
 			"(local_rank: 2)\n  exitcode  : -9 (pid: 4711)\n[1.0] Out of memory: Killed process 4711 (p)\n",

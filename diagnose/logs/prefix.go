@@ -146,8 +146,9 @@ func (p *prefix) host(form *regexp.Regexp) bool {
 	}
 	p.node = strings.TrimPrefix(string(m[1]), "slurmstepd-")
 	n := len(m[0])
-	if at := bytes.Index(m[0], []byte(" slurm")); at > 0 { // a program that the message is of
-		n = at + 1
+	after := bytes.Index(m[0], m[1]) + len(m[1])
+	if at := bytes.Index(m[0][after:], []byte(" slurm")); at >= 0 { // a program that the message is of
+		n = after + at + 1
 	}
 	return p.take(n, m[1])
 }
@@ -170,11 +171,7 @@ func (p *prefix) container() bool {
 	if !bytes.Contains(head, []byte("]: ")) {
 		return false
 	}
-	if m := isoPrefix.FindSubmatch(head); m != nil && !program.Match(m[1]) {
-		p.node = string(m[1])
-		return p.take(len(m[0]), m[1])
-	}
-	return false
+	return p.host(isoPrefix)
 }
 
 // counted takes off seconds since the start, or srun's number of a task.
