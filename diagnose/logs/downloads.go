@@ -17,9 +17,9 @@ var downloadCauses = []cause{
 		id: "log.download", grade: family, soft: true, words: []string{"certificate verify failed: ",
 			"SSL certificate problem: "},
 		form: re(`(?:host=\\?'(?P<host>[\w.-]+)'.*)?certificate (?:verify failed|problem): ` +
-			`(?P<why>self[- ]signed certificate[a-z ]*|` +
+			`(?P<why>self[- ]signed certificate in certificate chain|` + // without these words, the server's own
 			`unable to get (?:local )?issuer certificate)`),
-		not: []string{"wandb", "etrying"},
+		not: []string{".local", ".svc", ".internal", "wandb", "etrying"},
 		says: "{who} does not trust the certificate of a server[, {host}] ({why}): as a rule a proxy of the site answers " +
 			"in its place with a certificate of its own, or the image has no list of CAs",
 		do: "give the job the CA of that proxy, in the container too: REQUESTS_CA_BUNDLE and SSL_CERT_FILE name a file " +
