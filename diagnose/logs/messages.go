@@ -3,9 +3,9 @@ package logs
 // messageCauses are calls of MPI that fail by what the program asks for, and starts that MPI's launcher gives up.
 var messageCauses = []cause{
 	{
-		id: "log.mpi-cma", grade: maybe, soft: true, warns: true, words: []string{"Read -1, expected ",
-			"CMA read -1, expected ", "CMA write -1, expected ", "Write -1, expected "},
-		form: re(`(?:Read|Write|read|write) -1, expected \d+, errno ?= ?(?P<code>1|3|13)\b`),
+		id: "log.mpi-cma", grade: maybe, soft: true, warns: true, words: []string{"ead -1, expected ",
+			"rite -1, expected "},
+		form: re(`(?:ead|rite) -1, expected \d+, errno ?= ?(?P<code>1|13)\b`), // with 3 the other process has ended
 		says: "Open MPI of {who} may not read the memory of another rank of its host (process_vm_readv, errno {code}), and " +
 			"copies in another way, where it can: the container forbids it (--cap-add=SYS_PTRACE permits it, --mca " +
 			"btl_vader_single_copy_mechanism none or, with Open MPI 5, --mca smsc ^cma goes without), or the ranks are in " +

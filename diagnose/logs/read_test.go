@@ -153,6 +153,9 @@ func TestWarningsAreListed(t *testing.T) {
 		!strings.Contains(r.Warned[1].Says, "uverbs2") {
 		t.Errorf("first %+v, warned %+v", r.First, r.Warned)
 	}
+	if r = readText(t, strings.ReplaceAll(cma, "errno =1", "errno =3")); len(r.Warned) != 0 {
+		t.Errorf("of a process that has ended: warned %+v", r.Warned)
+	}
 	if r = readText(t, cma+"KeyError: 'vocab'\n"); r.First == nil || len(r.Warned) != 0 {
 		t.Errorf("with an error: first %+v, warned %+v", r.First, r.Warned)
 	}
