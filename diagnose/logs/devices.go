@@ -33,6 +33,17 @@ var probes = []string{"INFO", "<info>", "<debug>", "<trace>", "libfabric:", "UCX
 // and devices that Slurm and Kubernetes give out.
 var deviceCauses = []cause{
 	{
+		id: "log.library-mismatch", grade: family, quiet: true, soft: true, warns: true, words: []string{"NET/Plugin"},
+		form: re(`NCCL INFO NET/Plugin.*?(?P<lib>/\S+\.so[\d.]*): (?:(?P<why>undefined symbol: \w+)|.*` +
+			`(?P<why>version .[\w.]+. not found))`),
+		says: "NCCL of {who} does not load its network plugin ({lib}: {why}), which was built for other libraries, and " +
+			"goes on with a network of its own; where other ranks load theirs, they cannot connect",
+		do: "ldd -r {lib} in the job's container names the library that does not fit: install the plugin of one release " +
+			"with it (aws-ofi-nccl with libfabric), or correct LD_LIBRARY_PATH",
+		need: []string{"the lines NCCL INFO NET/Plugin and Using network of all ranks (NCCL_DEBUG=INFO)"},
+		from: "NVIDIA/nccl net.cc, dlopen(3)",
+	},
+	{
 		id: "log.rdma-device", grade: family, quiet: true, words: []string{"does not support the kernel ABI of"},
 		form: re(libibverbsABI),
 		says: "libibverbs of {who} refuses the RDMA devices[, as {dev}]: its library for {lib} is for the kernel ABI {low} " +
