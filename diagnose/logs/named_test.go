@@ -78,6 +78,9 @@ func TestTheMessageNamesWho(t *testing.T) {
 		{"the raylet's own report", "The node with node id: 0f21 and address: 10.9.0.4 and node name: x has been marked " +
 			"dead because the detector has missed too many heartbeats from it.\n{\"host_name\":\"red-4\",\"message\":" +
 			"\"this node manager has mistakenly been marked as dead by the GCS\"}\n", "while its daemon (raylet) ran"},
+		{"the raylet's own report by its label", "(raylet, ip=10.9.0.4) [2031-02-03 04:05:06,123 C 99 99] (raylet) " +
+			"node_manager.cc:1: Exiting because this node manager has mistakenly been marked as dead by the GCS\n",
+			"took node 10.9.0.4 for dead"},
 		{"the host in a block of Open MPI", "WARNING: Open MPI failed to TCP connect to a peer MPI process.  This\n" +
 			"should not happen.\n\n  Local host: red-3\n  PID:        4711\n  Message:    connect() to 169.254.1.2:1026 " +
 			"failed\n", "node red-3 calls 169.254.1.2"},

@@ -70,7 +70,7 @@ var rayCauses = []cause{
 		from: "ray raylet/node_manager.cc",
 	}, {
 		id: "log.ray-node", grade: family, words: []string{"mistakenly been marked as dead"},
-		form: opt(`"host_name":"(?P<node>[\w.-]+)"`),
+		form: opt(`"host_name":"(?P<node>[\w.-]+)"|\(raylet, ip=(?P<node>[\w.:-]+)\)`),
 		says: "Ray's head took {where} for dead while its daemon (raylet) ran, which then ended: the head's questions for " +
 			"its health got no answer, as it does not reach that daemon, or the node has too little CPU or memory for it",
 		do: "the head must reach that node at the address and ports that it registered (ray list nodes): open them, and " +
