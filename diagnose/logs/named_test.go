@@ -68,6 +68,8 @@ func TestTheMessageNamesWho(t *testing.T) {
 			"open device mlx5_8\nred-9:47:47 [1] transport/net_ib.cc:149 NCCL WARN NET/IB : Unable to open device mlx5_1\n" +
 			"red-0:47:47 [1] NCCL INFO NET/IB : Using [0]mlx5_1:1/RoCE ; OOB eth0:10.9.0.2<0>\n", "node red-9 sees the RDMA " +
 			"device mlx5_1"},
+		{"a file system that fails", "RuntimeError: write(): fd 29 failed with Input/output error\n",
+			"the file system or disk of that folder fails"},
 		{"the reason of an eviction", "Evicted: Pod The node had condition: [MemoryPressure].\n", "low on Memory"},
 		{"a rank to which DDP gives no answers", "RuntimeError: DDP expects same model across all ranks, but Rank 3 has " +
 			"128 params, while rank 0 has inconsistent 0 params.\n", "rank 3 did not get the answers of the other ranks"},

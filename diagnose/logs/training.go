@@ -58,15 +58,22 @@ var trainingCauses = []cause{
 		need: []string{"df -h, df -i and quota -s of the output folder on that node"},
 		from: "torch caffe2/serialize/inline_container.cc",
 	}, {
-		id: "log.file-write", grade: family, words: []string{" cannot be opened.", "Parent directory ", "write(): fd "},
-		form: re(`RuntimeError: (?:File (?P<file>\S+) cannot be opened\.|(?P<why>Parent directory \S+ does not exist)|` +
-			`write\(\): fd \d+ failed with (?P<why>Input/output error))`),
+		id: "log.file-write", grade: family, words: []string{"write(): fd "},
+		form: re(`RuntimeError: write\(\): fd \d+ failed with (?P<why>Input/output error)`),
+		says: "{who} cannot write a file (torch.save): the file system or disk of that folder fails on {where} ({why})",
+		do: "on that node look at dmesg and the mount of that folder (findmnt): a server of NFS or Lustre that does not " +
+			"answer, or a broken disk; write to another folder",
+		need: []string{"dmesg of that node, and findmnt and df -h of the output folder"},
+		from: "torch csrc/serialization.cpp, write(2)",
+	}, {
+		id: "log.file-write", grade: family, words: []string{" cannot be opened.", "Parent directory "},
+		form: re(`RuntimeError: (?:File (?P<file>\S+) cannot be opened\.|(?P<why>Parent directory \S+ does not exist))`),
 		says: "{who} cannot write a file (torch.save)[, {file}][: {why}]: its folder is not there on {where}, the user has " +
-			"no right to it, its disk or quota is full, or its file system fails",
+			"no right to it, or its disk or quota is full",
 		do: "on that node look at ls -ld of the folder, df -h, df -i, quota -s and dmesg; make the folder on all nodes " +
 			"(os.makedirs with exist_ok=True), or let only rank 0 write, to a folder with room",
 		need: []string{"ls -ld, df -h, df -i and quota -s of the output folder on that node"},
-		from: "torch caffe2/serialize/inline_container.cc, torch/csrc/generic/serialization.cpp",
+		from: "torch caffe2/serialize/inline_container.cc",
 	}, {
 		id: "log.launch-tool-missing", grade: family, words: []string{"Ninja is required to load C++ extensions"},
 		says: "torch of {who} cannot run the program ninja (ninja --version), with which it builds an extension: it is not " +
