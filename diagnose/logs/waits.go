@@ -27,7 +27,7 @@ var storeLostWords = []string{"failed to shutdown the rendezvous", "failed to se
 
 var storeNeed = []string{
 	"on node 0: does a process listen on the port (ss -ltn), and is the host one of its own addresses (getent hosts " +
-		"HOST, ip -br addr)? Else, as with NAT or the address of a container, no node opens the store",
+		"HOST, ip -br addr)? Else, as with NAT or the address of a container, torchrun opens the store on no node",
 	"on the other nodes: is the port reachable (nc -zv HOST PORT), and to which address the name resolves",
 	"the output of node 0",
 }
