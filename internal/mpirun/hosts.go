@@ -61,7 +61,8 @@ func (r *reader) hosts() error {
 	if n, err := strconv.Atoi(r.Line.NP.Value); err == nil {
 		r.run.NP = n
 	}
-	r.run.Placed, r.run.Per = r.placed(), r.per()
+	r.run.Placed, r.run.Bind = r.placed(), r.bind()
+	r.run.Per = r.per()
 	r.run.NoLocal = r.maps("nolocal", "nolocal")
 	if r.hydra() && !r.All && !r.run.NoLocal {
 		r.only()

@@ -63,6 +63,8 @@ type Run struct {
 	PerHost int `json:"per_host,omitempty"`
 	// Per is how many processes each host or part of one gets, where the line says; nil: it does not.
 	Per *Per `json:"per,omitempty"`
+	// Bind is to which processors processes are bound; nil: launch does not know.
+	Bind *Bind `json:"bind,omitempty"`
 	// Placed says what places the processes otherwise than by filling one host after the other; "": nothing does.
 	Placed string `json:"placed,omitempty"`
 	Agent  Agent  `json:"agent,omitzero"`

@@ -148,13 +148,11 @@ func (r *reader) threads() bool {
 	})
 }
 
-// binds reports whether the line decides which processors are used; then launch does not count them.
+// binds reports whether the line decides which processors are used otherwise than by a core for each; then launch does
+// not count them.
 func (r *reader) binds() bool {
-	_, ok := r.option(strings.Fields("bind-to bind-to-core bind-to-socket bind-to-none cpu-set cpu-list")...)
-	return ok || slices.ContainsFunc(r.Decided, func(d setting.Decided) bool {
-		return slices.ContainsFunc([]string{"bind", "cpu_list", "cpu_set", "slot_list", "default_slots"},
-			func(part string) bool { return strings.Contains(d.Name, part) })
-	})
+	b := r.run.Bind
+	return b == nil || b.List != "" || b.Shared || b.To != "" && b.To != "core" && b.To != "hwthread"
 }
 
 // readPolicy reads "ppr:2:node:PE=4", "slot:PE=2" or ":PE=2". Modifiers are separated by a colon, or a comma.
@@ -180,9 +178,7 @@ func readPolicy(policy string) (p Per, ok bool) {
 		}
 		p.Threads = p.Threads || modifier == "hwtcpus"
 	}
-	if p.Of == "socket" || p.Of == "skt" {
-		p.Of = "package"
-	}
+	p.Of = part(p.Of)
 	return p, several || p.Of == "node" || p.N == 0 && p.Of == "slot" || slices.Contains(parts(), p.Of)
 }
 

@@ -33,7 +33,7 @@ func (run Run) Script(a Ask) string {
 			add(`launch_call %s %d & launch_calls="$launch_calls $!"`, quote(c.Addr().String()), c.Port())
 		}
 	}
-	if run.Per != nil && (run.Per.Of != "node" || run.Per.CPUs > 0) {
+	if run.Per != nil && (run.Per.Of != "node" || run.Per.CPUs > 0) || run.Bind != nil && run.Bind.To != "none" {
 		add("%s", countParts)
 	}
 	add("launch_binary %s %s", quote(a.Self), quote(a.Hash))

@@ -65,6 +65,12 @@ func TestProcessesOfEachHostAreCountedAsTheMPICounts(t *testing.T) {
 				{2, [2]int{2, 2}, []string{"--nolocal"}},
 				{3, [2]int{2, 2}, []string{"--nolocal"}},
 				{3, [2]int{2, 2}, []string{"--map-by", "slot:NOLOCAL"}}, // 4.1 knows no such modifier
+				{8, [2]int{4, 4}, []string{"--bind-to", "core"}},
+				{8, [2]int{4, 4}, nil},
+				{3, [2]int{4, 4}, []string{"--bind-to", "core"}},
+				{4, [2]int{2, 2}, []string{"--cpu-set", "0"}},
+				{2, [2]int{2, 2}, []string{"--cpu-set", "0,99"}},
+				{2, [2]int{1, 1}, []string{"--map-by", "node:PE=99"}},
 			}
 			for _, i := range programs.Draw(t, len(lines), func(i int) string { return itoa(i / 6) }) {
 				l := lines[i]

@@ -36,17 +36,22 @@ func (j *judge) line() {
 			finding.Count(slots, "slot"), j.Run.Source).
 			Breaking("mpirun refuses to start").
 			Do("-np %d, more slots in %s, or --map-by :OVERSUBSCRIBE", slots, where))
+		return
 	}
+	j.binding()
 }
 
 // slot reports a line that mpirun refuses. It is a warning where it is not known whether this Open MPI counts the slots
 // of the scheduler.
-func (j *judge) slot(f finding.Finding) {
+func (j *judge) slot(f finding.Finding) { j.slotOn("", f) }
+
+// slotOn reports it of a host.
+func (j *judge) slotOn(host string, f finding.Finding) {
 	if j.Run.Doubt {
 		f.Status = finding.Warn
 		f = f.Breaking("mpirun refuses to start, if it takes the hosts from the scheduler")
 	}
-	j.add("mpi.slots", "", f)
+	j.add("mpi.slots", host, f)
 }
 
 // slots returns how many slots the hosts have; ok: it is known of each.

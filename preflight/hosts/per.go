@@ -99,7 +99,32 @@ func (c crowd) places(h room) int {
 
 // alone reports whether Open MPI 4 gives each process processors that no other one has.
 func (c crowd) alone() bool {
-	return !c.five && c.CPUs > 0 && c.Of != "core" && c.Of != "hwthread" && (c.N > 0 || c.Of != "node")
+	return !c.five && c.CPUs > 0 && c.Of != "core" && c.Of != "hwthread"
+}
+
+// turns returns how many processes each host gets where they take one after the other in turn; nil: they do not, or the
+// slots do not suffice.
+func (c crowd) turns(np int) []int {
+	if c.N > 0 || c.Of != "node" || c.five {
+		return nil
+	}
+	return spread(np, 1, finding.Map(c.hosts, func(h room) int { return h.slots }))
+}
+
+// spread places np processes on hosts with so many slots, at most each at a time; nil: the slots do not suffice.
+func spread(np, each int, slots []int) []int {
+	out := make([]int, len(slots))
+	for np > 0 {
+		before := np
+		for i, s := range slots {
+			n := min(np, each, s-out[i])
+			out[i], np = out[i]+n, np-n
+		}
+		if np == before {
+			return nil
+		}
+	}
+	return out
 }
 
 // judge returns why np processes are refused.
@@ -116,8 +141,12 @@ func (c crowd) judge(np int) string {
 			finding.Count(len(c.hosts), "host"))
 	}
 	left := np
-	for _, h := range c.hosts {
+	turns := c.turns(np)
+	for i, h := range c.hosts {
 		n := min(c.places(h), left)
+		if turns != nil {
+			n = turns[i]
+		}
 		if c.N == 0 || c.five { // the rest goes to the next host
 			n = min(n, h.slots)
 		}

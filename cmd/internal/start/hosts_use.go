@@ -189,8 +189,9 @@ func (s *Start) dropUnfit() error {
 		return exit.Errorf(exit.Unfit, "%s unfit: %s; --drop-unfit cannot leave %s out: %s",
 			finding.Count(len(s.unfitHosts), "host"), who, who, why).Do("fix the failures above, then start again")
 	}
-	crowded := hosts.Crowded(run, s.Job.MPI, func(h mpirun.Host) mpirun.Facts { return s.hostFacts[h.Name] },
-		func(h mpirun.Host) int { return h.Slots })
+	facts := func(h mpirun.Host) mpirun.Facts { return s.hostFacts[h.Name] }
+	counted := func(h mpirun.Host) int { return h.Slots }
+	crowded := cmp.Or(hosts.Crowded(run, s.Job.MPI, facts, counted), hosts.Bound(run, s.Job.MPI, facts, counted).Why())
 	switch {
 	case len(run.Hosts) == 0:
 		return refuse("no host is left")
