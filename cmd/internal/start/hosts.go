@@ -91,7 +91,7 @@ func (s *Start) checkHosts(ctx context.Context) error {
 	}
 	defer a.close()
 	v := hosts.Judge(s.judged(a))
-	s.Hosts, s.unfitHosts = v.Report, v.Unfit
+	s.Hosts, s.unfitHosts, s.hostless = v.Report, v.Unfit, v.Refuse
 	s.hostFacts = map[string]mpirun.Facts{}
 	for _, h := range a.answers {
 		s.hostFacts[h.Name] = h.Facts
@@ -157,10 +157,9 @@ func (s *Start) onlyMpi() bool {
 // that a shell has shown to be wrong.
 func (s *Start) addChecked(c hostsChecked) {
 	own, asked := s.Local.Outcomes(), s.Hosts.Outcomes()
-	refused := len(c.report.Failed()) > 0
-	c.report = hosts.Ports(s.Mpirun, s.Job.MPI, c.report)
-	if refused && len(c.report.Failed()) == 0 {
-		c.unfit = nil
+	failed := len(c.report.Failed())
+	if c.report = hosts.Ports(s.Mpirun, s.Job.MPI, c.report); len(c.report.Failed()) < failed {
+		c.unfit = slices.DeleteFunc(c.unfit, func(host string) bool { return !c.fails(host) })
 	}
 	for _, f := range c.report {
 		if c.self != "" && strings.HasPrefix(f.What, c.self+": ") && own[f.ID] == f.Status {
@@ -203,6 +202,10 @@ func (s *Start) hostsVerdict(context.Context) error {
 	if who == "" {
 		return exit.Errorf(exit.Unfit, "mpirun cannot start this job: %s", failed[0].What).
 			Do("fix the failures above, then start again\n--skip ID leaves a check out, --warn-only starts anyway")
+	}
+	if s.Opt.DropUnfit && s.hostless {
+		return exit.Errorf(exit.Unfit, "mpirun cannot start this job, also without %s: a failure above is about no host",
+			who).Do("fix the failures above, then start again")
 	}
 	if s.Opt.DropUnfit {
 		return s.dropUnfit()

@@ -222,8 +222,9 @@ const cleanShell = "unset `env | " +
 // hostsChecked is what the hosts found together.
 type hostsChecked struct {
 	report finding.Report
-	unfit  []string // as the line names them
-	self   string   // this host, as the findings name it
+	unfit  []string          // as the line names them
+	self   string            // this host, as the findings name it
+	names  map[string]string // of the hosts, as the findings name them
 	survey *finding.Survey
 	bench  *bandwidth.Verdict
 	plans  []planned
@@ -303,9 +304,13 @@ func (c *hostsChecked) name(members []*member, m *member) {
 		return f.Status != finding.Fail && f.Status != finding.Warn
 	})
 	if c.survey != nil {
+		c.names = map[string]string{}
 		for _, n := range c.survey.Nodes {
 			of := func(m *member) bool { return m.lost == nil && m.rank == n.Rank }
 			i := slices.IndexFunc(members, of)
+			if i >= 0 {
+				c.names[members[i].answer.Name] = n.Name
+			}
 			if i >= 0 && n.Unfit {
 				c.unfit = append(c.unfit, members[i].answer.Name)
 			}
@@ -324,6 +329,17 @@ func (c *hostsChecked) name(members []*member, m *member) {
 			c.unfit = []string{m.answer.Name}
 		}
 	}
+}
+
+// fails reports whether a failure is about a host.
+func (c *hostsChecked) fails(host string) bool {
+	return slices.ContainsFunc(c.report.Failed(), func(f finding.Finding) bool {
+		of := func(h string) bool { return strings.HasPrefix(f.What, h+": ") }
+		if f.Nodes == nil {
+			return of(host) || !slices.ContainsFunc(c.unfit, of)
+		}
+		return len(f.Nodes) == finding.MaxNodes || slices.Contains(f.Nodes, c.names[host])
+	})
 }
 
 // lost reports a member that came to no result. That others are missing follows from one that cannot come.

@@ -166,6 +166,50 @@ func TestReadChecks(t *testing.T) {
 	}
 }
 
+// A host is unfit for a failure alone: not where calls to it are a warning, since the line names ports of its own.
+func TestHostsWithWarningsAreNotUnfit(t *testing.T) {
+	host := func(name string, lines ...string) *member {
+		m := &member{lines: lines, rank: int(name[1] - '0')}
+		m.answer.Name = name
+		return m
+	}
+	finds := func(id, node string) string {
+		return `{"type":"finding","id":"` + id + `","status":"fail","what":"x","nodes":["` + node + `"]}`
+	}
+	const survey = `{"type":"survey","checks":["shm.size"],"nodes":[{"rank":0,"name":"node 0 a","cells":"o"},` +
+		`{"rank":1,"name":"node 1 b","unfit":true,"cells":"o"},{"rank":2,"name":"node 2 c","unfit":true,"cells":"f"}]}`
+	for _, tc := range []struct {
+		ports string
+		lines []string
+		want  []string
+	}{
+		{"", []string{finds("peer.reach", "node 1 b"), finds("shm.size", "node 2 c")}, []string{"h1", "h2"}},
+		{"X=1", []string{finds("peer.reach", "node 1 b"), finds("shm.size", "node 2 c")}, []string{"h2"}},
+		{"X=1", []string{finds("peer.reach", "node 1 b"), finds("peer.reach", "node 2 c")}, nil},
+		{"X=1", []string{finds("shm.size", "node 1 b"), finds("shm.size", "node 2 c")}, []string{"h1", "h2"}},
+	} {
+		s := &Start{}
+		s.Mpirun.JobPorts = tc.ports
+		s.addChecked(s.readChecks([]*member{host("h0", append(tc.lines, survey, `{"type":"summary"}`)...), host("h1"),
+			host("h2")}))
+		if diff := cmp.Diff(tc.want, s.unfitHosts); diff != "" {
+			t.Errorf("%+v (-want +got):\n%s", tc, diff)
+		}
+	}
+}
+
+// What mpirun refuses for no single host, it refuses without the unfit ones, too.
+func TestNoHostIsDroppedWhereTheLineIsWrong(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		s := mpirunStart(t, "h1", "mpirun", "-np", "2", "--host", "h0:2,h1:2", "./a")
+		s.Opt.DropUnfit, s.hostless = true, wrong
+		s.Hosts = finding.Report{finding.Failf("h1: x").Named("mpi.reach")}
+		if err := s.hostsVerdict(t.Context()); (err != nil) != wrong {
+			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+}
+
 // The calls of a host arrive in any order. All hosts meet at an address that most of them reach.
 func TestTheHostsMeetAtOneAddress(t *testing.T) {
 	call := func(to ...string) hosts.Answer {

@@ -72,6 +72,7 @@ type Start struct {
 
 	// of an mpirun line: the unfit hosts, and what all found together
 	unfitHosts []string
+	hostless   bool // a failure of the mpirun line is about no single host
 	hostSurvey *finding.Survey
 	hostBench  *bandwidth.Verdict
 	hostPlans  []planned
