@@ -109,11 +109,16 @@ func (r *resolver) etcs() []string {
 	if r.line.Kind != launcher.Mpirun || r.line.Hydra() {
 		return nil
 	}
-	var dirs []string
-	if program := r.binary(r.line.Argv[r.line.At]); program != "" {
-		dirs = append(dirs, path.Join(path.Dir(path.Dir(program)), "etc"))
+	const debian = "/etc/openmpi"
+	program := r.binary(r.line.Argv[r.line.At])
+	if program == "" {
+		return []string{debian}
 	}
-	return append(dirs, "/etc/openmpi")
+	own := path.Join(path.Dir(path.Dir(program)), "etc")
+	if own != "/usr/etc" { // another installation than Debian's
+		return []string{own}
+	}
+	return []string{own, debian}
 }
 
 func (r *resolver) inEtc(name string) []string {
@@ -190,14 +195,14 @@ func put(all []setting.Decided, d setting.Decided) []setting.Decided {
 	return append(slices.DeleteFunc(all, func(o setting.Decided) bool { return o.Name == d.Name }), d)
 }
 
-// parseMCA returns a parser of the "name = value" lines of Open MPI (opal/util/keyval) and PRRTE; the
+// parseMCA returns a parser of the "name = value" lines of Open MPI (opal/util/keyval/keyval_lex.l) and PRRTE; the
 // last of a name wins. prefix makes the name of the variable.
 func parseMCA(prefix string) func(text, file string) []setting.Decided {
 	return func(text, file string) (out []setting.Decided) {
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(uncommented(text)) {
 			name, value, ok := strings.Cut(line, "=")
 			name = strings.TrimSpace(name)
-			if !ok || name == "" || name[0] == '#' || strings.ContainsAny(name, " \t") {
+			if !ok || name == "" || strings.ContainsAny(name, " \t#/") {
 				continue
 			}
 			value = strings.Trim(strings.TrimSpace(value), `"'`)
@@ -205,4 +210,20 @@ func parseMCA(prefix string) func(text, file string) []setting.Decided {
 		}
 		return out
 	}
+}
+
+// uncommented returns a text without comments of the form /* */, which begin before a name: in a value they are text.
+func uncommented(text string) string {
+	var b strings.Builder
+	for text != "" {
+		text = strings.TrimLeft(text, " \t\f\v\n")
+		if after, ok := strings.CutPrefix(text, "/*"); ok {
+			_, text, _ = strings.Cut(after, "*/")
+			continue
+		}
+		line, rest, _ := strings.Cut(text, "\n")
+		b.WriteString(line + "\n")
+		text = rest
+	}
+	return b.String()
 }

@@ -74,6 +74,22 @@ func TestOpenMPIsOverridesGoBeforeTheLine(t *testing.T) {
 	}
 }
 
+// Open MPI's comments, and the files of another installation, set nothing.
+func TestCommentsInOpenMPIsFiles(t *testing.T) {
+	in := input("mpirun -np 2 ./x", "HOME=/home/u", "PATH=/opt/ompi/bin")
+	in.Root = fstest.MapFS{
+		"opt/ompi/bin/mpirun":                 {Data: []byte("x")},
+		"etc/openmpi/openmpi-mca-params.conf": {Data: []byte("osc = ucx\n")},
+		"opt/ompi/etc/openmpi-mca-params.conf": {Data: []byte("/* pml = cm */ // btl = self\n/* pml = ob1\n * coll = x\n" +
+			"**/ oob = tcp\n # mtl = psm\n/*/ pml = z */\nio = a /* b */\n/* mtl = ofi\n")},
+	}
+	const from = " /opt/ompi/etc/openmpi-mca-params.conf"
+	want := "OMPI_MCA_oob=tcp" + from + "; OMPI_MCA_io=a /* b */" + from
+	if diff := cmp.Diff(want, decisions(resolve(t, in))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestHydrasLineCountsAndOpenMPIsFilesDoNot(t *testing.T) {
 	in := input("mpiexec -genv NCCL_DEBUG INFO -hosts a,b -n 2 -env NCCL_ALGO=Ring python jax.py", "NCCL_DEBUG=WARN",
 		"HOME=/home/u", "PATH=/opt/mpich/bin")

@@ -2,6 +2,7 @@ package mpirun
 
 import (
 	"net/netip"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,12 @@ type Parameter struct {
 	Value string `json:"value"`
 	From  string `json:"from"` // "mpirun --mca", "environment", a file
 	Line  int    `json:"line,omitempty"`
+	// Last: of a file that goes before the line and the environment, also on the host that has it.
+	Last bool `json:"last,omitempty"`
 }
+
+// Compares reports whether launch compares a parameter between hosts.
+func Compares(name string) bool { return slices.Contains(compared(), name) }
 
 // compared returns those that may differ between hosts so that no start is possible.
 func compared() []string {
@@ -57,14 +63,36 @@ func (r *reader) jobPorts() string {
 	return ""
 }
 
-// parameterFiles are the files of a host that the script reads, those that win first. launch_etc is its installation's.
-const parameterFiles = `for f in "$HOME/.openmpi/mca-params.conf" "$launch_etc/openmpi-mca-params.conf" ` +
-	`/etc/openmpi/openmpi-mca-params.conf "$HOME/.prte/mca-params.conf" "$launch_etc/prte-mca-params.conf"; do
-	[ -r "$f" ] && [ "$f" != "$launch_read" ] || continue
-	launch_read=$f n=0
+// parameterFiles are the files of a host that the script reads, those that win first. launch_etc is its installation's;
+// Debian's is another folder. Comments are those of opal/util/keyval: # and // at the start of a line, and /* before a
+// name, over several lines.
+const parameterFiles = `launch_comment() {
+	while :; do
+		case $l in
+		[[:space:]]*) l=${l#?};;
+		/\**)
+			l=${l#/\*}
+			until case $l in *\*/*) :;; *) false;; esac; do
+				IFS= read -r l || return 1
+				n=$((n + 1))
+			done
+			l=${l#*\*/};;
+		*) return 0;;
+		esac
+	done
+}
+launch_debian=/etc/openmpi
+case $launch_etc in /usr/etc|'') ;; *) launch_debian=$launch_etc;; esac
+for f in "$launch_etc/openmpi-mca-params-override.conf" "$launch_debian/openmpi-mca-params-override.conf" ` +
+	`"$HOME/.openmpi/mca-params.conf" "$launch_etc/openmpi-mca-params.conf" ` +
+	`"$launch_debian/openmpi-mca-params.conf" "$HOME/.prte/mca-params.conf" "$launch_etc/prte-mca-params.conf"; do
+	case $launch_read in *":$f:"*) continue;; esac
+	[ -r "$f" ] || continue
+	launch_read="$launch_read:$f:" n=0
 	while IFS= read -r l || [ -n "$l" ]; do
 		n=$((n + 1))
-		case $l in \#*) ;; *oob*=*|*btl*=*|*pml*=*|*if_include*=*) say parameter "$f	$n	$l";; esac
+		launch_comment || break
+		case $l in \#*|//*) ;; *oob*=*|*btl*=*|*pml*=*|*if_include*=*) say parameter "$f	$n	$l";; esac
 	done < "$f"
 done`
 
@@ -73,6 +101,7 @@ func (f *Facts) addParameter(file, number, line string) {
 	name, value, _ := strings.Cut(line, "=")
 	p := Parameter{Name: strings.TrimSpace(name), Value: strings.Trim(strings.TrimSpace(value), `"'`), From: file}
 	p.Line, _ = strconv.Atoi(number)
+	p.Last = path.Base(file) == "openmpi-mca-params-override.conf"
 	i := slices.IndexFunc(f.Parameters, func(o Parameter) bool { return o.Name == p.Name })
 	switch {
 	case !slices.Contains(compared(), p.Name):
@@ -85,12 +114,15 @@ func (f *Facts) addParameter(file, number, line string) {
 
 // InForce returns a parameter as it counts on a host.
 func (run Run) InForce(f Facts, name string) (Parameter, bool) {
-	for _, p := range slices.Concat(run.Parameters, f.Parameters) {
-		if p.Name == name {
-			return p, true
-		}
+	named := func(p Parameter) bool { return p.Name == name }
+	i := slices.IndexFunc(f.Parameters, named)
+	if k := slices.IndexFunc(run.Parameters, named); k >= 0 && (i < 0 || !f.Parameters[i].Last) {
+		return run.Parameters[k], true
 	}
-	return Parameter{}, false
+	if i < 0 {
+		return Parameter{}, false
+	}
+	return f.Parameters[i], true
 }
 
 // Selects reports whether a list of names and networks selects an interface of the host that has an address; known:

@@ -18,6 +18,8 @@ func TestAHostSaysWhichParametersItsFilesSet(t *testing.T) {
 		"bin/orted": "#!/bin/sh\n",
 		"etc/openmpi-mca-params.conf": "# btl = self\n\n btl = self,tcp\nbtl=\"self,vader\"\npml = ucx\noob = ^tcp\n" +
 			"btl_base_verbose = 1\nbtl_tcp_if_include\t=\teth0",
+		"etc/openmpi-mca-params-override.conf": "/* pml = cm */\n // btl = self\n/* btl = x\n * oob = y\n **/ /* z\n" +
+			"*/ /*/ pml = cm\n\n */prte_if_include = eth7\n/* oob = no end\n",
 		".openmpi/mca-params.conf": "pml = ob1\nmca_base_env_list = btl=1\n",
 	} {
 		file := filepath.Join(dir, name)
@@ -32,13 +34,18 @@ func TestAHostSaysWhichParametersItsFilesSet(t *testing.T) {
 		Parameters: []Parameter{{Name: "oob", Value: "tcp", From: "environment"}}}
 	f := answers(t, []string{"sh", "-s"}, run, Ask{Self: "/none", Hash: "0"})
 	etc := filepath.Join(dir, "etc/openmpi-mca-params.conf")
-	want := []Parameter{{"pml", "ob1", filepath.Join(dir, ".openmpi/mca-params.conf"), 1}, {"btl", "self,vader", etc, 4},
-		{"oob", "^tcp", etc, 6}, {"btl_tcp_if_include", "eth0", etc, 8}}
-	if !slices.Equal(f.Parameters[:min(4, len(f.Parameters))], want) {
+	override := filepath.Join(dir, "etc/openmpi-mca-params-override.conf")
+	want := []Parameter{{"prte_if_include", "eth7", override, 8, true},
+		{"pml", "ob1", filepath.Join(dir, ".openmpi/mca-params.conf"), 1, false}, {"btl", "self,vader", etc, 4, false},
+		{"oob", "^tcp", etc, 6, false}, {"btl_tcp_if_include", "eth0", etc, 8, false}}
+	if !slices.Equal(f.Parameters[:min(5, len(f.Parameters))], want) {
 		t.Errorf("%+v", f.Parameters)
 	}
-	if p, _ := run.InForce(f, "oob"); p.Value != "tcp" {
-		t.Errorf("%+v", p)
+	run.Parameters = append(run.Parameters, Parameter{Name: "prte_if_include", Value: "eth0"})
+	for name, value := range map[string]string{"oob": "tcp", "prte_if_include": "eth7", "pml": "ob1", "x": ""} {
+		if p, ok := run.InForce(f, name); p.Value != value || ok != (value != "") {
+			t.Errorf("%s: %+v", name, p)
+		}
 	}
 }
 

@@ -224,6 +224,7 @@ func (s *Start) judged(a asked) hosts.Input {
 		Left: func(id string) bool {
 			return slices.Contains(o.Skip, id) || len(o.Only) > 0 && !slices.Contains(o.Only, id)
 		}}
+	in.Run.Parameters = slices.Concat(in.Run.Parameters, s.plannedParameters())
 	if argv := s.Mpirun.Agent.Argv; len(argv) > 0 {
 		in.Agent = argv[0]
 	}

@@ -3,12 +3,15 @@ package start
 import (
 	stdcmp "cmp"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"launch/cmd/internal/ui"
+	"launch/envgen"
+	"launch/fabric"
 	"launch/internal/finding"
 	"launch/internal/launcher"
 	"launch/internal/mpirun"
@@ -206,6 +209,31 @@ func TestNoHostIsDroppedWhereTheLineIsWrong(t *testing.T) {
 		s.Hosts = finding.Report{finding.Failf("h1: x").Named("mpi.reach")}
 		if err := s.hostsVerdict(t.Context()); (err != nil) != wrong {
 			t.Errorf("%v: %v", wrong, err)
+		}
+	}
+}
+
+// A file of a host does not count where launch itself sets the parameter for all hosts.
+func TestWhatLaunchSetsGoesBeforeAHostsFile(t *testing.T) {
+	iface := func(index int, name, kind, addr string) fabric.Interface {
+		return fabric.Interface{Index: index, Name: name, Kind: kind, Up: true,
+			Addrs: []netip.Prefix{netip.MustParsePrefix(addr)}}
+	}
+	for _, decoy := range []bool{true, false} {
+		s := &Start{Opt: NewOptions()}
+		s.Job.MPI, s.Mpirun.Hosts = "openmpi4", []mpirun.Host{{Name: "h1", Slots: 1}}
+		s.Input = envgen.Input{Mpirun: true, MPI: "openmpi4", World: envgen.World{Nodes: 2,
+			Addr: netip.MustParseAddr("10.0.0.5"), Peers: []netip.Addr{netip.MustParseAddr("10.0.0.5"),
+				netip.MustParseAddr("10.0.0.6")}}}
+		s.Input.Node.Interfaces = []fabric.Interface{iface(1, "eth0", "physical", "10.0.0.5/24")}
+		if decoy {
+			s.Input.Node.Interfaces = append(s.Input.Node.Interfaces, iface(2, "docker0", "bridge", "172.17.0.1/16"))
+		}
+		a := asked{answers: []hosts.Answer{{Host: s.Mpirun.Hosts[0], Whole: true, Facts: mpirun.Facts{
+			Addrs:      []mpirun.Address{{Interface: "eth0", Prefix: netip.MustParsePrefix("10.0.0.6/24")}},
+			Parameters: []mpirun.Parameter{{Name: "btl_tcp_if_include", Value: "eth9", From: "/f", Line: 1}}}}}}
+		if wrong := hosts.Judge(s.judged(a)).Report.Failed(); (len(wrong) == 0) != decoy {
+			t.Errorf("launch sets it: %v: %+v", decoy, wrong)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"launch/envgen"
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/launcher"
@@ -109,6 +110,17 @@ func (s *Start) sayLater() {
 	}
 	s.UI.Note("a start asks the hosts first, and adds variables: those on which all agree, and on each host those that "+
 		"differ%s", likely)
+}
+
+// plannedParameters returns the MCA parameters that launch itself adds to the line: they go before the files of a host.
+func (s *Start) plannedParameters() (out []mpirun.Parameter) {
+	for _, v := range envgen.Make(s.Input) {
+		_, name, ok := strings.Cut(v.Name, "_MCA_")
+		if ok && v.Scope == setting.Job && !v.Kept && mpirun.Compares(name) {
+			out = append(out, mpirun.Parameter{Name: name, Value: v.Value, From: "launch"})
+		}
+	}
+	return out
 }
 
 // forwarded reports whether mpirun passes on a variable to the processes: what it reads itself is no matter of theirs.
