@@ -32,6 +32,25 @@ func healthy() Input {
 	return in
 }
 
+// What to do names the line of the file by which sshd runs another command.
+func TestAForcedCommandIsNamed(t *testing.T) {
+	for seen, want := range map[string]string{
+		"/home/u/.ssh/authorized_keys:2:command=": "remove command= from line 2 of " +
+			"/home/u/.ssh/authorized_keys, or use a key",
+		"/etc/ssh/sshd_config.d/a.conf:7: ForceCommand x": "remove ForceCommand from line 7 of " +
+			"/etc/ssh/sshd_config.d/a.conf",
+		"": "remove command= from ~/.ssh/authorized_keys, or ForceCommand from sshd_config",
+	} {
+		a := Answer{Unrun: &Unrun{Forced: true}}
+		if seen != "" {
+			a.Unrun.Seen = []string{seen}
+		}
+		if f := forced(finding.Failf("x"), a); !strings.HasPrefix(f.Fix, "on it: "+want) {
+			t.Errorf("%s: %q", seen, f.Fix)
+		}
+	}
+}
+
 func TestHealthyHostsPassAllChecks(t *testing.T) {
 	v := Judge(healthy())
 	if v.Report.Worst() != finding.Pass || len(v.Report) != len(Checks()) || v.Unfit != nil || v.Refuse {
@@ -73,6 +92,12 @@ func TestTroubleIsNamedWithItsHost(t *testing.T) {
 		}, "mpi.shell", finding.Fail, "runs no command"},
 		{"another command of sshd", func(in *Input, a *Answer) { silent("")(in, a); a.Unrun = &Unrun{Forced: true} },
 			"mpi.login", finding.Fail, "its sshd runs another one"},
+		{"a command of a key", func(in *Input, a *Answer) {
+			silent("")(in, a)
+			a.Unrun = &Unrun{Forced: true, Seen: []string{"/home/u/.ssh/authorized_keys:2:command="}}
+		}, "mpi.login", finding.Fail, "its sshd runs another one"},
+		{"an sshd for files", silent("This service allows sftp connections only."), "mpi.login", finding.Fail,
+			"transfer files"},
 		{"a start-up that needs a terminal", silent("open terminal failed: not a terminal"), "mpi.shell", finding.Fail,
 			"needs a terminal"},
 		{"a start-up that prints", func(_ *Input, a *Answer) { a.Before = []string{"hello"} }, "mpi.shell", finding.Warn,

@@ -99,6 +99,8 @@ func loginRules() []loginRule {
 			"in ~/.ssh/config: Host %[1]s, with IdentityFile KEY and IdentitiesOnly yes"},
 		{"mpi.login", "permission denied|no more authentication methods",
 			"it does not let this user in without a password", "ssh-copy-id %[1]s   # a key, and an agent for its passphrase"},
+		{"mpi.login", "sftp connections only", "its sshd lets this user transfer files, and run no command",
+			"on it: remove ForceCommand internal-sftp from sshd_config for this user"},
 		{"mpi.login", "account is currently not available|account has expired|password has expired|account is locked",
 			"this user's account there is closed", "ask an administrator of %[1]s"},
 		{"mpi.login", "going down|booting up|pam_nologin|etc/nologin", "it shuts down or starts up, and lets root in alone",
@@ -244,11 +246,6 @@ func (j *judge) known(but string) (out []string) {
 		}
 	}
 	return out
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return strings.TrimSpace(lines[len(lines)-1])
 }
 
 // started judges what mpirun's daemon will meet on a host.

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"fmt"
 	"path"
 	"strings"
 
@@ -17,9 +18,7 @@ func (j *judge) unrun(a Answer, agent string) {
 		Do("in its start-up files, such as ~/.bashrc, above the line that starts a shell: %s\n"+
 			"%s %s echo yes   # it must print yes", interactive, agent, a.Target())
 	if a.Unrun.Forced {
-		f.What = "it logs in, but runs no command of mpirun: its sshd runs another one"
-		f = f.Do("on it: remove command= from ~/.ssh/authorized_keys, or ForceCommand from sshd_config")
-		j.add("mpi.login", a.Name, f)
+		j.add("mpi.login", a.Name, forced(f, a))
 		return
 	}
 	for i, line := range a.Unrun.Seen {
@@ -39,4 +38,32 @@ func (j *judge) unrun(a Answer, agent string) {
 		f = f.Do("in %s there, %s line %s: %s", file, where, number, guard)
 	}
 	j.add("mpi.shell", a.Name, f)
+}
+
+// forced says that sshd runs another command than that of the agent, and by which line.
+func forced(f finding.Finding, a Answer) finding.Finding {
+	f.What = "it logs in, but runs no command of mpirun: its sshd runs another one"
+	fix := "on it: remove command= from ~/.ssh/authorized_keys, or ForceCommand from sshd_config"
+	for i, line := range a.Unrun.Seen {
+		file, rest, _ := strings.Cut(line, ":")
+		number, text, _ := strings.Cut(rest, ":")
+		f = f.See(a.Name+" "+file+":"+number, "%s", strings.TrimSpace(text))
+		what := "command="
+		if strings.HasPrefix(file, "/etc/ssh/sshd_config") {
+			what = "ForceCommand"
+		}
+		if i == 0 {
+			fix = fmt.Sprintf("on it: remove %s from line %s of %s, or use a key without it: IdentityFile in ~/.ssh/config",
+				what, number, file)
+		}
+		if i == 0 && what == "ForceCommand" {
+			fix, _, _ = strings.Cut(fix, ", or use")
+		}
+	}
+	return f.Do("%s", fix)
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return strings.TrimSpace(lines[len(lines)-1])
 }

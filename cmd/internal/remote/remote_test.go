@@ -79,12 +79,23 @@ func TestAHostThatRunsNoCommandIsNoSession(t *testing.T) {
 	if err := os.WriteFile(rc, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	keys := home + "/.ssh/authorized_keys"
+	if err := os.Mkdir(home+"/.ssh", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keys, []byte("ssh-x A=\nno-pty,command=\"exec sh\" ssh-x A= b\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for script, forced := range map[string]bool{"exec sh": false, "SSH_ORIGINAL_COMMAND=$2 exec sh": true} {
+		seen := rc + `:2:[ -n "$A" ] || KEY=… exec env B=… zsh -l`
+		if forced {
+			seen = keys + `:2:no-pty,command=…`
+		}
 		a := agent(t, script)
 		s, err := Open(t.Context(), a, "h1")
 		f, ok := errors.AsType[*Failed](err)
 		if !ok || f.Unrun == nil || f.Unrun.Forced != forced || len(f.Unrun.Seen) == 0 ||
-			f.Unrun.Seen[0] != rc+`:2:[ -n "$A" ] || KEY=… exec env B=… zsh -l` {
+			f.Unrun.Seen[0] != seen {
 			t.Errorf("%s: %+v %v", script, f, err)
 		}
 		s.Close()
@@ -102,6 +113,25 @@ func TestAHostThatRunsNoCommandIsNoSession(t *testing.T) {
 		if script != `exec $2` && a.Unrun(t.Context(), "h1") {
 			t.Errorf("%s: it runs no command", script)
 		}
+	}
+}
+
+// sshd says which key it took, and that a command belongs to that key.
+func TestTheCommandOfAKeyIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	for options, want := range map[string]string{"agent-forwarding command pty": "/h/.ssh/keys:3:command=",
+		"command": "/h/.ssh/keys:3:command=", "agent-forwarding pty": "", "no-command-x": ""} {
+		text := "#!/bin/sh\ncase \"$*\" in *' -v '*) ;; *) exit 1;; esac\n" +
+			"echo 'debug1: Remote: /h/.ssh/keys:3: key options: " + options + "' >&2\n"
+		if err := os.WriteFile(dir+"/ssh", []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if got := (Agent{Argv: []string{dir + "/ssh", "-x"}}).Forced(t.Context(), "h1"); got != want {
+			t.Errorf("%s: %q", options, got)
+		}
+	}
+	if got := (Agent{Argv: []string{"rsh"}}).Forced(t.Context(), "h1"); got != "" {
+		t.Errorf("another agent: %q", got)
 	}
 }
 

@@ -2,7 +2,9 @@ package remote
 
 import (
 	"context"
+	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -23,13 +25,19 @@ const showRan = "\nprintf '\\n%s\\n' \"$1\""
 // Unrun is how a host runs no command although it logs in.
 type Unrun struct {
 	Forced bool // sshd runs another one
-	// Seen are lines that start another shell, as FILE:NUMBER:TEXT; nil: no such line is found.
+	// Seen are lines that start another shell, or by which sshd runs another command, as FILE:NUMBER:TEXT; nil: no such
+	// line is found.
 	Seen []string
 }
 
 // findUnrun prints why a command does not run. Shells that are not like POSIX's (csh, fish) do not get so far.
 const findUnrun = `/bin/sh -c '
-[ -z "$SSH_ORIGINAL_COMMAND" ] || echo forced
+if [ -n "$SSH_ORIGINAL_COMMAND" ]; then
+	echo forced
+	grep -noE "^[^#]*command=\"[^\"]*" ~/.ssh/authorized_keys ~/.ssh/authorized_keys2 /dev/null | head -n 2
+	grep -niE "^[[:space:]]*ForceCommand[[:space:]=]" /etc/ssh/sshd_config /etc/ssh/sshd_config.d/*.conf /dev/null |
+		head -n 2
+fi 2>/dev/null
 for f in ~/.bashrc ~/.bash_profile ~/.bash_login ~/.profile ~/.zshenv ~/.zprofile ~/.zshrc ~/.kshrc ~/.cshrc ` +
 	`~/.tcshrc ~/.config/fish/config.fish /etc/bash.bashrc /etc/bashrc /etc/profile /etc/profile.d/*.sh /etc/zshenv ` +
 	`/etc/zsh/zshenv /etc/csh.cshrc; do
@@ -52,11 +60,41 @@ func (s *Session) unrun() *Unrun {
 		switch {
 		case line == "forced":
 			out.Forced = true
+		case out.Forced && !forces(line): // a start-up file is not the reason
 		case strings.HasPrefix(line, "/") && strings.Count(line, ":") > 1 && len(out.Seen) < 3:
 			out.Seen = append(out.Seen, values.ReplaceAllString(line, "$1=…"))
 		}
 	}
 	return out
+}
+
+// forces reports whether a line is one of sshd's.
+func forces(line string) bool {
+	file, _, _ := strings.Cut(line, ":")
+	return strings.Contains(file, "/.ssh/") || strings.HasPrefix(file, "/etc/ssh/")
+}
+
+// forcedKey finds a key with command= in what ssh -v prints: sshd sends the options of the key that it took.
+var forcedKey = regexp.MustCompile(`Remote: (/\S+:\d+): key options:.* command( |$)`)
+
+// Forced returns the line of authorized_keys with the command that sshd of a host runs instead of any other, as
+// FILE:NUMBER:TEXT; "": there is none, or the agent is not ssh.
+func (a Agent) Forced(ctx context.Context, host string) string {
+	if len(a.Argv) == 0 || a.Srun || path.Base(a.Argv[0]) != "ssh" {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, findLimit)
+	defer cancel()
+	a.Argv = append(slices.Clone(a.Argv), "-v")
+	c, words := a.command(ctx, host, "true"), &tail{}
+	c.Stderr = words
+	_ = c.Run()
+	for line := range strings.Lines(words.String()) {
+		if m := forcedKey.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			return m[1] + ":command="
+		}
+	}
+	return ""
 }
 
 // Unrun reports whether a host logs in and ends without an error, but does not run a command. It returns false where

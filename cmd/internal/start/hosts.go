@@ -332,6 +332,15 @@ func (s *Start) ask(ctx context.Context, local []bool) (a asked, err error) {
 	return a, nil
 }
 
+// forced returns the line by which sshd of a host runs another command, where an agent has ended without a shell.
+func forced(ctx context.Context, by remote.Agent, target string, f *remote.Failed) string {
+	const lost = 255 // ssh itself failed
+	if f.Unrun != nil || f.Late || f.Loss != nil || f.Err != nil && f.Status < 0 || f.Status == lost {
+		return ""
+	}
+	return remote.Agent{Argv: by.Argv, Srun: by.Srun}.Forced(ctx, target)
+}
+
 // askHost asks one host. Its shell remains, where it has one.
 func askHost(ctx context.Context, p *pace, by remote.Agent, target, script string) (*remote.Session, hosts.Answer) {
 	var a hosts.Answer
@@ -368,6 +377,9 @@ func askHost(ctx context.Context, p *pace, by remote.Agent, target, script strin
 		}
 		if unrun.Load() {
 			a.Unrun = &hosts.Unrun{}
+		}
+		if line := forced(ctx, by, target, f); line != "" {
+			a.Unrun = &hosts.Unrun{Forced: true, Seen: []string{line}}
 		}
 		if f.Unrun != nil {
 			a.Unrun = &hosts.Unrun{Forced: f.Unrun.Forced, Seen: f.Unrun.Seen}
