@@ -87,6 +87,7 @@ func attempt(in Input, loose bool) (Job, error) {
 	r := &resolver{in: in, line: line, loose: loose, own: toMap(in.Env), env: toMap(line.Environ(in.Env))}
 	r.job.MPI = r.whichMPI()
 	r.line = line.Of(r.job.MPI)
+	r.shellTorchrun()
 	r.line.GPUs = r.gpus()
 	r.job.Line = r.line
 	if err := r.misplaced(); err != nil && !loose {
@@ -94,6 +95,9 @@ func attempt(in Input, loose bool) (Job, error) {
 	}
 	for _, n := range line.Notes {
 		r.note(finding.Warnf("%s", n).Named("job.command"))
+	}
+	if r.line.Hint != "" {
+		r.note(finding.Warnf("%s", r.line.Hint).Named("job.command"))
 	}
 	if err := r.identity(); err != nil {
 		return Job{Tasks: r.tasks.Tasks, Notes: r.job.Notes}, err
@@ -105,8 +109,16 @@ func attempt(in Input, loose bool) (Job, error) {
 	r.rayAlone()
 	r.horovodAlone()
 	r.shellLauncher()
+	r.hinted()
 	r.job.Program, r.job.Windows = r.said(), r.windows()
 	return r.job, r.spawns()
+}
+
+// hinted removes that note from a start of one node, whose torchrun needs no place. Another program than a shell or a
+// container may start it on several nodes.
+func (r *resolver) hinted() {
+	one := !r.job.Several() && (r.in.Flags.NNodes.Set || r.line.Wraps())
+	r.job.Notes = slices.DeleteFunc(r.job.Notes, func(f finding.Finding) bool { return one && f.What == r.line.Hint })
 }
 
 func (r *resolver) identity() error {

@@ -22,14 +22,14 @@ var (
 	// startsLightning matches what makes Lightning start processes.
 	startsLightning = regexp.MustCompile(`\b(Trainer|Fabric|LightningCLI)\s*\(`)
 	numNodes        = regexp.MustCompile(`\bnum_nodes["\']?\s*[=:]\s*(\d+)?`)
-	// initializeJAX matches a call of jax.distributed.initialize, with what is before its name, and its arguments.
-	initializeJAX = regexp.MustCompile(`(?:(\w+)\s*\.\s*)?\binitialize\s*\(((?:[^()]|\([^()]*\))*)\)`)
+	// initializeJAX matches a call of jax.distributed.initialize up to its arguments, with what is before its name.
+	initializeJAX = regexp.MustCompile(`(?:(\w+)\s*\.\s*)?\binitialize\s*\(`)
 	// importsJAX matches an import of this function, or of its module under another name.
 	importsJAX = regexp.MustCompile(`\bfrom\s+jax\.distributed\s+import\s+(initialize)\b|` +
 		`\bfrom\s+jax\s+import\s+distributed\s+as\s+(\w+)|\bimport\s+jax\.distributed\s+as\s+(\w+)`)
-	// asksJAX matches the arguments of a call that leaves the number of processes and this one's to jax.
-	asksJAX = regexp.MustCompile(`^(?:\s*(?:initialization_timeout|local_device_ids|heartbeat_timeout_seconds|` +
-		`shutdown_timeout_seconds|coordinator_bind_address|coordinator_address)\s*=(?:\[[^\]]*\]|[^=,])+(?:,|$))*\s*$`)
+	// asksJAX matches an argument that leaves the number of processes and this one's to jax.
+	asksJAX = regexp.MustCompile(`^\s*(?:(?:initialization_timeout|local_device_ids|heartbeat_timeout_seconds|` +
+		`shutdown_timeout_seconds|coordinator_bind_address|coordinator_address)\s*=[^=]|$)`)
 )
 
 // A launcher that a shell script starts.
@@ -39,26 +39,48 @@ var (
 		`lightning[ \t]+run|torchx[ \t]+run|colossalai[ \t]+run|dlrover-run|horovodrun)(?:[ \t\\]|$)`)
 )
 
+// oneNode matches an option by which torchrun is for one node, whatever the variables say.
+var oneNode = regexp.MustCompile(`\s--(?:standalone\b|nnodes[=\s]1\b)`)
+
 // shortC matches the option of a shell before its text.
 var shortC = regexp.MustCompile(`^-[a-z]*c$`)
 
-// shellScript returns the name and the text of the shell script that the command runs, or of a shell's -c, without
-// comments.
+// shellScript returns the name and the text of the shell script that the command runs, or of a shell's -c.
 func (r *resolver) shellScript() (name, text string) {
 	l := r.line
 	if l.Kind != launcher.Program || l.Program >= len(l.Argv) || r.in.Root == nil {
 		return "", ""
 	}
 	words := l.Argv[l.Program:min(l.Program+3, len(l.Argv))]
-	for i, w := range words { // ./run.sh, bash run.sh, bash -e run.sh, bash -lc TEXT
+	for i, w := range words { // ./run.sh, ./run, bash run.sh, bash -e run.sh, bash -lc TEXT
 		if i == 1 && len(words) == 3 && strings.HasSuffix(path.Base(words[0]), "sh") && shortC.MatchString(w) {
-			return path.Base(words[0]) + " -c", comment.ReplaceAllString(words[2], "")
+			return path.Base(words[0]) + " -c", words[2]
 		}
 		if strings.HasSuffix(w, ".sh") {
-			return w, comment.ReplaceAllString(head(r.in.Root, r.absolute(w)), "")
+			return w, head(r.in.Root, r.absolute(w))
+		}
+		if i == 0 && strings.Contains(w, "/") {
+			if text := head(r.in.Root, r.absolute(w)); byShell.MatchString(text) {
+				return w, text
+			}
 		}
 	}
 	return "", ""
+}
+
+// byShell matches the first line of a script that a shell reads.
+var byShell = regexp.MustCompile(`^#![^\n]*\b(?:ba|da|z|k)?sh\b`)
+
+// shellTorchrun takes a script for a shell as the torchrun in it, where that has no place of its own in the job: it
+// takes one from variables, as a torchrun in bash -c does.
+func (r *resolver) shellTorchrun() {
+	script, text := r.shellScript()
+	if r.in.Flags.As.Set || strings.HasSuffix(script, " -c") || !launcher.Waits(text) {
+		return
+	}
+	if line, err := launcher.Parse(r.line.Argv, string(launcher.Torchrun)); err == nil {
+		r.line = line.Of(r.job.MPI)
+	}
 }
 
 // shellLauncher warns about a shell script that starts a launcher which knows nothing of the other nodes: neither by
@@ -67,13 +89,21 @@ func (r *resolver) shellLauncher() {
 	if !r.job.Several() || r.job.Tasks.Size > 0 || r.in.Flags.As.Set {
 		return
 	}
-	script, text := r.shellScript()
+	script, all := r.shellScript()
+	text := comment.ReplaceAllString(all, "")
+	placed := launcher.Placed(text + " " + strings.Join(r.line.Argv, " "))
+	if name := launcher.MpirunIn(all); name != "" && !placed {
+		r.note(finding.Warnf("%s starts %s, which starts the processes on all hosts itself", script, name).
+			Named("job.command").Breaking("each node would start a job of its own").
+			Do("launch %s …   # in %s, and run that once, without launch", name, script))
+		return
+	}
 	m := inShell.FindStringSubmatch(text)
 	torchrun := m != nil && strings.HasPrefix(m[1], "torch") && !strings.HasPrefix(m[1], "torchx")
 	if torchrun && strings.HasSuffix(script, " -c") { // the line has a note about that
 		return
 	}
-	if m == nil || launcher.Placed(text+" "+strings.Join(r.line.Argv, " ")) && !launcher.Waits(text) {
+	if m == nil || placed && !launcher.Waits(all) {
 		return
 	}
 	f := finding.Warnf("%s starts %s, which does not take its place from launch", script, m[1]).Named("job.command").
@@ -81,6 +111,9 @@ func (r *resolver) shellLauncher() {
 		Do("put launch before %[1]s in %[2]s, and run %[2]s without launch", m[1], script)
 	if torchrun {
 		f = f.Do("%s", r.paste("--as", "torchrun"))
+		if one := oneNode.FindString(text); one != "" {
+			f = f.Do("%s\nremove %s from %s", f.Fix, strings.TrimSpace(one), script)
+		}
 	}
 	r.note(f)
 }
@@ -154,10 +187,50 @@ func leavesToJAX(text string) bool {
 		bare = bare || m[1] != ""
 		modules = append(modules, m[2]+m[3])
 	}
-	return slices.ContainsFunc(initializeJAX.FindAllStringSubmatch(text, -1), func(m []string) bool {
-		return (m[1] == "" && bare || m[1] != "" && slices.Contains(modules, m[1])) && asksJAX.MatchString(m[2])
-	})
+	for _, at := range initializeJAX.FindAllStringSubmatchIndex(text, -1) {
+		of := ""
+		if at[2] >= 0 {
+			of = text[at[2]:at[3]]
+		}
+		args, ok := arguments(text[at[1]:])
+		if ok && (of == "" && bare || of != "" && slices.Contains(modules, of)) &&
+			!slices.ContainsFunc(args, func(a string) bool { return !asksJAX.MatchString(a) }) {
+			return true
+		}
+	}
+	return false
 }
+
+// pythonText matches a string of Python.
+var pythonText = regexp.MustCompile(`^(?s:"""(?:[^\\]|\\.)*?"""|\'\'\'(?:[^\\]|\\.)*?\'\'\'|"(?:[^"\\\n]|\\.)*"|` +
+	`\'(?:[^\'\\\n]|\\.)*\')`)
+
+// arguments returns the arguments of a call in Python, whose text begins after the parenthesis. ok: the call ends.
+func arguments(text string) (args []string, ok bool) {
+	from, depth := 0, 0
+	for i := 0; i < len(text); i++ {
+		if s := pythonText.FindString(text[i:min(len(text), i+maxText)]); s != "" {
+			i += len(s) - 1
+			continue
+		}
+		switch text[i] {
+		case '(', '[', '{':
+			depth++
+		case ')', ']', '}':
+			if depth--; depth < 0 {
+				return append(args, text[from:i]), text[i] == ')'
+			}
+		case ',':
+			if depth == 0 {
+				args, from = append(args, text[from:i]), i+1
+			}
+		}
+	}
+	return nil, false
+}
+
+// maxText bounds a string among the arguments of a call.
+const maxText = 4096
 
 // rayAlone warns about a script that starts a Ray on each node.
 func (r *resolver) rayAlone() {

@@ -150,20 +150,24 @@ func TestAScriptWhoseHorovodFindsNoOtherProcessIsNamed(t *testing.T) {
 
 func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
 	for text, want := range map[string]bool{
-		"import jax\njax.distributed.initialize()\n":                                                            true,
-		"from jax import distributed\ndistributed.initialize( )":                                                true,
-		"import jax\njax.distributed.initialize(a, 2, 0)\n":                                                     false,
-		"import jax\n# jax.distributed.initialize()\n":                                                          false,
-		"import torch\nx.distributed.initialize()\n":                                                            false,
-		"import jax\njax.distributed.initialize(\n  initialization_timeout=int(t), local_device_ids=[0, 1],\n)": true,
-		"import jax\njax.distributed.initialize(num_processes=2, process_id=r)":                                 false,
-		"import jax\njax.distributed.initialize(**args)":                                                        false,
-		"import jax\njax.distributed.initialize(cluster_detection_method='mpi4py')":                             false,
-		"from jax.distributed import initialize\ninitialize()":                                                  true,
-		"import jax.distributed as jd\njd.initialize()":                                                         true,
-		"from jax import distributed as dist\ndist.initialize()":                                                true,
-		"import jax\nmodel.initialize()":                                                                        false,
-		"import jax\ninitialize()":                                                                              false,
+		"import jax\njax.distributed.initialize()\n":                                                                 true,
+		"from jax import distributed\ndistributed.initialize( )":                                                     true,
+		"import jax\njax.distributed.initialize(a, 2, 0)\n":                                                          false,
+		"import jax\n# jax.distributed.initialize()\n":                                                               false,
+		"import torch\nx.distributed.initialize()\n":                                                                 false,
+		"import jax\njax.distributed.initialize(\n  initialization_timeout=int(t), local_device_ids=[0, 1],\n)":      true,
+		"import jax\njax.distributed.initialize(initialization_timeout=f(a, (b, 2)), local_device_ids=d(')', [0]),)": true,
+		"import jax\njax.distributed.initialize(\"a\", f(x, y))":                                                     false,
+		"import jax\njax.distributed.initialize(initialization_timeout=f(num_processes=2))":                          true,
+		"import jax\njax.distributed.initialize(initialization_timeout=a == b":                                       false,
+		"import jax\njax.distributed.initialize(num_processes=2, process_id=r)":                                      false,
+		"import jax\njax.distributed.initialize(**args)":                                                             false,
+		"import jax\njax.distributed.initialize(cluster_detection_method='mpi4py')":                                  false,
+		"from jax.distributed import initialize\ninitialize()":                                                       true,
+		"import jax.distributed as jd\njd.initialize()":                                                              true,
+		"from jax import distributed as dist\ndist.initialize()":                                                     true,
+		"import jax\nmodel.initialize()":                                                                             false,
+		"import jax\ninitialize()":                                                                                   false,
 	} {
 		j := resolve(t, scripted("python t.py", text))
 		if j.Line.JAX != want || slices.Contains(j.Uses, jaxCall) != want {
@@ -175,18 +179,19 @@ func TestAScriptThatLeavesItsProcessesToJAX(t *testing.T) {
 func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 	const alone = "each node would train or wait alone"
 	const torchrun = "launch --as torchrun --nnodes 2 --store h bash r.sh"
+	const inside = "inside" // it is taken as a torchrun
 	for text, want := range map[string]string{
-		"set -e\nexec torchrun --nproc-per-node 8 t.py\n":                 torchrun,
-		"OMP_NUM_THREADS=1 python3 -m torch.distributed.run t.py":         torchrun,
+		"set -e\nexec torchrun --nproc-per-node 8 t.py\n":                 inside,
+		"OMP_NUM_THREADS=1 python3 -m torch.distributed.run t.py":         inside,
 		"cd x && accelerate launch \\\n  t.py":                            "put launch before accelerate launch in r.sh",
 		"torchrun --node_rank $NODE_RANK --master_addr $MASTER_ADDR t.py": "",
-		"./prep.sh $NODE_RANK\ntorchrun --nproc-per-node 8 t.py \"$@\"":   torchrun,
+		"./prep.sh $NODE_RANK\ntorchrun --nproc-per-node 8 t.py \"$@\"":   inside,
 		"./prep.sh $NODE_RANK\ntorchrun $ARGS t.py":                       "",
 		"# torchrun t.py\npython t.py":                                    "",
 		"torchrun --nnodes 2 --node-rank $ID --master-addr ${HEAD} t.py":  "",
 		"A=(--nnodes=$N --rdzv_endpoint $H)\ntorchrun \"${A[@]}\" t.py":   "",
 		"accelerate launch --config_file c.yaml t.py":                     "",
-		"torchrun --nnodes 12 t.py":                                       torchrun,
+		"torchrun --nnodes 12 t.py":                                       inside,
 		"torchrun --nnodes 12 --rdzv-endpoint $HEAD:1 t.py":               "",
 		"torchrun --nnodes=1 --nproc-per-node 8 t.py":                     torchrun,
 		"torchrun --standalone --nnodes 1 t.py":                           torchrun,
@@ -195,9 +200,19 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		in := two("bash r.sh").files(map[string]string{"w/r.sh": text})
 		in.Dir = "/w"
 		j := resolve(t, in)
+		if j.Line.Inside != (want == inside) {
+			t.Errorf("%q: inside %v", text, j.Line.Inside)
+		}
+		if want == inside {
+			want = ""
+		}
 		i := slices.IndexFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone })
 		if (i >= 0) != (want != "") || i >= 0 && !strings.HasPrefix(j.Notes[i].Fix, want) {
 			t.Errorf("%q: %+v", text, j.Notes)
+		}
+		if one := strings.Contains(text, "standalone") || strings.Contains(text, "nnodes=1"); i >= 0 &&
+			strings.Contains(j.Notes[i].Fix, "\nremove --") != one {
+			t.Errorf("%q: fix %q", text, j.Notes[i].Fix)
 		}
 		in.Argv = []string{"bash", "-lc", text}
 		direct := slices.ContainsFunc(resolve(t, in).Notes, func(f finding.Finding) bool {
@@ -209,6 +224,54 @@ func TestAShellScriptWithALauncherOfItsOwnIsNamed(t *testing.T) {
 		in.Argv, in.Flags.As = []string{"bash", "r.sh"}, flagged("--as", "torchrun")
 		if j := resolve(t, in); slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.Breaks == alone }) {
 			t.Errorf("--as torchrun, %q: %+v", text, j.Notes)
+		}
+	}
+}
+
+// A torchrun in a script without a name of a shell, with comments that are none, takes its place; an mpirun has none.
+func TestAShellScriptIsRead(t *testing.T) {
+	for text, want := range map[string][2]bool{ // inside, a warning
+		"#!/bin/bash\necho $# \"#\" # x\ntorchrun --nproc-per-node 8 t.py '#' \"$@\"\n": {true, false},
+		"#!/usr/bin/env bash\ntorchrun t.py":                                            {true, false},
+		"#!/usr/bin/env python3\ntorchrun t.py":                                         {},
+		"\x7fELF torchrun t.py":                                                         {},
+		"#!/bin/sh\nmpirun -np 4 --host a,b ./x":                                        {false, true},
+		"#!/bin/sh\nexec mpirun -np 4 ./x":                                              {false, true},
+		"#!/bin/sh\nmpirun --version\n./x":                                              {},
+		"#!/bin/sh\n[ $NODE_RANK = 0 ] && mpirun -np 4 ./x":                             {},
+		"#!/bin/sh\nlaunch torchrun t.py":                                               {},
+		"#!/bin/sh\nsrun torchrun t.py":                                                 {},
+		"#!/bin/sh\nsingularity exec x.sif torchrun t.py":                               {true, false},
+		"#!/bin/sh\nif [ -n \"$A\" ]; then\n torchrun a.py\nfi\n\n":                     {true, false},
+	} {
+		in := two("/w/run --lr 1").files(map[string]string{"w/run": text})
+		j := resolve(t, in)
+		warned := slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.ID == "job.command" })
+		if j.Line.Inside != want[0] || warned != want[1] {
+			t.Errorf("%q: inside %v, %+v", text, j.Line.Inside, j.Notes)
+		}
+	}
+}
+
+// One node needs no hint, unless the torchrun may run on others.
+func TestOneNodeNeedsNoHint(t *testing.T) {
+	const text = "bash -c|torchrun --standalone t.py"
+	for _, tc := range []struct {
+		line, nodes string
+		want        bool
+	}{{text, "1", false}, {text, "", false}, {text, "2", true}, {"srun|torchrun|t.py", "1", false},
+		{"srun|torchrun|t.py", "", true}} {
+		in := input("x").with(func(f *Flags) {
+			if tc.nodes != "" {
+				f.NNodes = flagged("--nnodes", tc.nodes)
+			}
+			if tc.nodes == "2" {
+				f.Store = flagged("--store", "h")
+			}
+		})
+		in.Argv = strings.Split(strings.Replace(tc.line, " ", "|", 1), "|")
+		if j := resolve(t, in); (noted(j, "job.command", "--as torchrun") == finding.Warn) != tc.want {
+			t.Errorf("%+v: %+v", tc, j.Notes)
 		}
 	}
 }

@@ -85,6 +85,7 @@ type Line struct {
 	Sealed string   `json:"sealed,omitempty"`
 	Starts []int    `json:"starts,omitempty"` // mpirun: index of the start of each section, which a lone ":" ends
 	Notes  []string `json:"notes,omitempty"`  // what launch could not parse, one line each
+	Hint   string   `json:"hint,omitempty"`   // what to type instead where there are several nodes
 
 	// Torchrun.
 	NNodes      Ask `json:"nnodes,omitzero"` // "4" or "1:4"

@@ -37,10 +37,11 @@ func Parse(argv []string, as string) (Line, error) {
 		return l, l.parseStarter()
 	case as == string(Torchrun):
 		l.wrapped()
-		l.Kind, l.Inside = Torchrun, true
+		l.Kind, l.Inside, l.Hint = Torchrun, true, ""
 	case l.Kind == Mpirun:
 		l.parseMpirun()
 	case l.Starter == "" && l.wrapped():
+		l.Hint = ""
 	default:
 		l.Notes = append(l.Notes, notes...)
 	}

@@ -170,11 +170,11 @@ func TestUnknownPrefixIsAPlainProgramWithAHint(t *testing.T) {
 		if l.Kind != Program || l.At != 0 {
 			t.Errorf("%s: %s at %d, want a program at 0", line, l.Kind, l.At)
 		}
-		if notes := strings.Join(l.Notes, "\n"); !strings.Contains(notes, want) {
+		if notes := strings.Join(append(l.Notes, l.Hint), "\n"); !strings.Contains(notes, want) {
 			t.Errorf("%s: notes %q do not mention %q", line, notes, want)
 		}
 	}
-	if l := parse(t, "python train.py"); len(l.Notes) != 0 {
+	if l := parse(t, "python train.py"); len(l.Notes) != 0 || l.Hint != "" {
 		t.Errorf("an ordinary program has notes %q", l.Notes)
 	}
 }

@@ -127,7 +127,8 @@ func (l *Line) locate() (module string, notes []string) {
 				notes = append(notes, "launch does not see where the command after "+base+" begins: write "+
 					"options of "+base+" as --option=value, or put launch after "+base)
 			}
-			return "", append(notes, l.hint()...)
+			l.Hint = l.hint()
+			return "", notes
 		}
 		if s.module {
 			l.Program = s.at

@@ -148,6 +148,16 @@ func (l Line) waits(at int) (ok bool) {
 // petPlace matches the variables by which torchrun takes a place.
 var petPlace = regexp.MustCompile(`\bPET_(?:NNODES|NODE_RANK|MASTER_|RDZV_|STANDALONE)`)
 
+// MpirunIn returns the name of an mpirun that a shell's text starts with a program; "": there is none.
+func MpirunIn(text string) string {
+	for _, c := range shellCalls(text) {
+		if l, err := Parse(c.argv, ""); err == nil && l.Kind == Mpirun && l.Rest < len(l.Argv) {
+			return path.Base(l.Argv[l.At])
+		}
+	}
+	return ""
+}
+
 // Waits reports whether each torchrun of a shell's text has no place of its own. What else the text does with variables
 // of launch is of no matter, unless they are those that torchrun reads.
 func Waits(text string) bool { return !petPlace.MatchString(text) && allWait(shellCalls(text)) }
@@ -243,13 +253,19 @@ func (l Line) checkSrun() error {
 	return nil
 }
 
+// Wraps reports whether the program is a shell or a container, which starts its command on this node.
+func (l Line) Wraps() bool {
+	_, ok := wrapperOf(path.Base(l.Argv[l.Program]))
+	return ok
+}
+
 // hint notes that a plain program seems to call torchrun: launch cannot rewrite its
 // arguments, and without that torchrun would start N worlds of one node.
-func (l *Line) hint() []string {
+func (l *Line) hint() string {
 	at := l.torchrunIn()
 	if _, _, ok := l.Entry(); ok || at < 0 || Placed(strings.Join(l.Argv[at:], " ")) {
-		return nil
+		return ""
 	}
-	return []string{"torchrun is an argument of " + path.Base(l.Argv[l.Program]) + ", which launch does not " +
-		"parse: put launch right before torchrun, or add --as torchrun"}
+	return "torchrun is an argument of " + path.Base(l.Argv[l.Program]) + ", which launch does not parse: put launch " +
+		"right before torchrun, or add --as torchrun"
 }

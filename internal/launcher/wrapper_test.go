@@ -165,10 +165,10 @@ func TestLaunchGoesAfterAnSrunOfSeveralNodes(t *testing.T) {
 			t.Errorf("%s on one node: %v", line, err)
 		}
 	}
-	if l := parse(t, "srun -N 2 torchrun --nnodes=2 --rdzv-endpoint=h t.py"); !l.TakesPlace() || l.Notes != nil {
+	if l := parse(t, "srun -N 2 torchrun --nnodes=2 --rdzv-endpoint=h t.py"); !l.TakesPlace() || l.Hint != "" {
 		t.Errorf("%+v", l)
 	}
-	if l := parse(t, "srun -N 2 torchrun t.py --nnodes=1"); l.TakesPlace() || l.Notes == nil {
+	if l := parse(t, "srun -N 2 torchrun t.py --nnodes=1"); l.TakesPlace() || l.Hint == "" {
 		t.Errorf("%+v", l)
 	}
 }
