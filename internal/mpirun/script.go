@@ -237,7 +237,8 @@ say arch "$2"
 boot=
 [ ! -r /proc/sys/kernel/random/boot_id ] || read -r boot < /proc/sys/kernel/random/boot_id
 ns=/proc/self/ns
-words machine $boot ` + "`{ readlink $ns/net $ns/uts || { readlink $ns/net; readlink $ns/uts; }; } 2>/dev/null`" + `
+words machine $boot ` + "`{ readlink $ns/net $ns/uts $ns/pid || " +
+	"{ readlink $ns/net; readlink $ns/uts; readlink $ns/pid; }; } 2>/dev/null`" + `
 say memlock "` + "`ulimit -l 2>/dev/null`" + `"
 say nofile "` + "`ulimit -n 2>/dev/null`" + `"
 say cores "` + "`nproc 2>/dev/null`" + `"

@@ -127,7 +127,8 @@ func TestAHostWithBusyBoxSaysWhichMachineItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := answers(t, []string{"sh", "-c", "PATH=" + dir + ":$PATH exec sh -s"}, Run{}, Ask{Self: "/none", Hash: "0"})
-	if !strings.Contains(f.Machine, " net:[") || !strings.Contains(f.Machine, " uts:[") {
+	if !strings.Contains(f.Machine, " net:[") || !strings.Contains(f.Machine, " uts:[") ||
+		!strings.Contains(f.Machine, " pid:[") {
 		t.Errorf("%q", f.Machine)
 	}
 }

@@ -270,6 +270,8 @@ func TestTwoNamesOfOneMachine(t *testing.T) {
 		{"b net:[1] uts:[1]", "b net:[1] uts:[1]", nil, "h1 and h2 are one machine, h1"},
 		{"b net:[1] uts:[1]", "b net:[2] uts:[2]", nil, ""},
 		{"b net:[1] uts:[1]", "b net:[1] uts:[2]", nil, ""},
+		{"b net:[1] uts:[1] pid:[1]", "b net:[1] uts:[1] pid:[2]", nil, ""}, // pods with their node's network
+		{"b net:[1] uts:[1] pid:[1]", "b net:[1] uts:[1] pid:[1]", nil, "h1 and h2 are one machine, h1"},
 		{"b", "b", nil, ""}, // its namespaces are not known
 		{"b net:[1] uts:[1]", "b net:[1] uts:[1]", func(in *Input) { in.Run.Agent.Srun = true }, ""},
 		{"b net:[1] uts:[1]", "b net:[1] uts:[1]", func(in *Input) { in.Answers[2].Name = "localhost" }, ""},

@@ -39,7 +39,7 @@ type Post struct {
 	Restarts string           `json:"restarts,omitempty"` // --restarts
 	Step     string           `json:"step,omitempty"`     // the scheduler's name of the node
 	Role     string           `json:"role,omitempty"`     // --role
-	Numbered bool             `json:"numbered,omitempty"` // its node rank was given
+	Numbered bool             `json:"numbered,omitempty"` // its node rank was given, or a controller of Kubernetes made it
 	After    []string         `json:"after,omitempty"`    // the roles that it waits for before its command starts
 	Loads    Loads            `json:"loads,omitzero"`
 	Traits   Traits           `json:"traits,omitzero"`
