@@ -37,6 +37,8 @@ func starters() []starter {
 			alone: "torchx run starts or submits the whole job, so each node would train alone"},
 		{names: "horovodrun horovod.runner.launch", title: "horovodrun", once: true,
 			alone: "horovodrun starts the processes on all hosts itself, so each node would start a job of its own"},
+		{names: "ray", sub: "job submit", title: "ray job submit", once: true,
+			alone: "ray job submit starts the command on the cluster itself, so each node would start a job of its own"},
 		{names: "colossalai", sub: "run", title: "colossalai run",
 			alone: "colossalai run starts all hosts itself over ssh, so each node would train alone"},
 		{names: "dlrover-run dlrover.trainer.torch.main dlrover.trainer.torch.elastic_run", title: "dlrover-run",

@@ -17,6 +17,7 @@ type wrapper struct {
 	// command is the option after which the command is one argument, to which letters may be joined: bash -ec; "": the
 	// command is words
 	command string
+	plain   bool   // it executes its words on this node, and no option of it has a program as its value
 	sealed  bool   // the variables of launch do not get through
 	seals   string // options by which they do not
 }
@@ -28,6 +29,12 @@ func wrappers() []wrapper {
 		{names: "singularity apptainer", subs: "exec run", seals: clean},
 		{names: "docker docker-compose podman podman-compose nerdctl", subs: "run exec", sealed: true},
 		{names: "enroot", subs: "start exec", sealed: true},
+		{names: "unbuffer valgrind ltrace prlimit setarch linux64 tini dumb-init catchsegv chronic flock cgexec " +
+			"ddtrace-run opentelemetry-instrument uvx", plain: true},
+		{names: "perf", subs: "record stat trace", plain: true},
+		{names: "pdm rye dotenv memray", subs: "run", plain: true},
+		{names: "direnv", subs: "exec", plain: true},
+		{names: "systemd-run", subs: "--scope", plain: true},
 	}
 }
 
@@ -113,7 +120,7 @@ func (l *Line) wrapped() bool {
 	if w.command != "" && !inText {
 		return false
 	}
-	if !l.waits(at) {
+	if !l.waits(at, w.plain) {
 		return Placed(strings.Join(l.Argv[at:], " "))
 	}
 	l.Kind, l.Inside = Torchrun, true
@@ -133,12 +140,12 @@ func (l *Line) wrapped() bool {
 }
 
 // waits reports whether the torchrun of a word, or of a shell's text, has no place of its own and takes one from
-// variables.
-func (l Line) waits(at int) (ok bool) {
+// variables. plain: it is no value of an option.
+func (l Line) waits(at int, plain bool) (ok bool) {
 	if strings.ContainsAny(l.Argv[at], " \t\n") {
 		return Waits(l.Argv[at])
 	}
-	if strings.HasPrefix(l.Argv[at-1], "-") ||
+	if !plain && strings.HasPrefix(l.Argv[at-1], "-") ||
 		slices.ContainsFunc(l.Argv[:at], func(w string) bool { return pythonName.MatchString(path.Base(w)) }) {
 		return false // it is the value of an option, or an argument of a script
 	}
