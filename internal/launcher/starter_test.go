@@ -149,6 +149,7 @@ func TestLinesThatMakeNoWorldOfTwoNodesAreErrors(t *testing.T) {
 		"torchx run -s local_cwd dist.ddp -j 2x2 --script t.py":       "each node would train alone",
 		"python -m torchx.cli run dist.ddp --script t.py":             "each node would train alone",
 		"horovodrun -np 4 -H a:2,b:2 python t.py":                     "a job of its own",
+		"ray job submit -- python t.py":                               "a job of its own",
 		"colossalai run --nproc_per_node 2 t.py":                      "each node would train alone",
 		"dlrover-run --nnodes 2 --nproc_per_node 2 t.py":              "each node would train alone",
 		"vllm serve m": "1 processes by its sizes",

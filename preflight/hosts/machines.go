@@ -8,7 +8,8 @@ import (
 )
 
 // sameMachines names the hosts of the line that are one machine, by its boot and the namespaces of network, host name
-// and processes: two containers of a machine differ, also two pods with the network of their node. Names that a scheduler gives are meant so.
+// and processes: two containers of a machine differ, also two pods with the network of their node. Names that a
+// scheduler gives are meant so.
 func (j *judge) sameMachines(all []Answer) {
 	if j.Run.Agent.Srun {
 		return
