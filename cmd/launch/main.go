@@ -70,7 +70,7 @@ func printLate(w finding.From, f finding.Finding, note string) {
 	if w.Mixed {
 		u.Mix()
 	}
-	u.Findings(finding.Report{f}, false)
+	u.Findings(finding.Report{f}, true)
 	if note != "" {
 		u.Note("%s", note)
 	}

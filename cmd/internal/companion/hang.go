@@ -35,6 +35,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 	defer tick.Stop()
 	last := d.spent()
 	w := newVigil(after, last.at)
+	var reported standing
 	for {
 		select {
 		case <-tick.C:
@@ -45,6 +46,14 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		d.pasts.saw(now.family, now.at)
 		w.saw(last, now)
 		d.calm.saw(now.at, now.at.Sub(w.calm))
+		if reported.saw(last, now) {
+			if f, known := d.judged(ctx); known {
+				if f, ok := reported.judge(f.answer); ok {
+					d.p.say(f, "")
+				}
+			}
+			now = d.spent()
+		}
 		last = now
 		since, due := w.due(now.at)
 		if due == noLook || !d.watches(ctx) {
@@ -58,6 +67,7 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		again, confirmed := w.repeats(f.key, since, now.at)
 		if !again {
 			d.p.say(hangFinding(f.answer, d.p.adrift(), time.Since(since)), "")
+			reported.reports(since, due)
 		}
 		world := d.world.Load()
 		if due != lookEarly && d.p.spec.EndHung && f.answer.Certain() && world != nil && world.Rank == 0 {
@@ -149,17 +159,25 @@ func busy(a, b effort) bool {
 
 // hangs asks all nodes and judges; false: the job makes progress, or it cannot be said.
 func (d *doctor) hangs(ctx context.Context) (f found, ok bool) {
+	if f, ok = d.judged(ctx); !ok || len(f.answer.Why) == 0 {
+		return f, false
+	}
+	return f, f.answer.State == verdict.Hung || f.answer.State == verdict.Open
+}
+
+// judged asks all nodes and judges; false: there was no time for it, or no job.
+func (d *doctor) judged(ctx context.Context) (f found, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, consultBudget+5*time.Second)
 	defer cancel()
 	others := make(chan []scene.Scene, 1)
 	go func() { others <- d.consult(ctx) }()
 	f.scenes = append([]scene.Scene{d.look(ctx)}, <-others...)
 	all := diagnose.Judge(f.scenes)
-	if ctx.Err() != nil || len(all) == 0 || len(all[0].Why) == 0 {
+	if ctx.Err() != nil || len(all) == 0 {
 		return f, false
 	}
 	f.answer, f.key = all[0], all[0].Key()
-	return f, f.answer.State == verdict.Hung || f.answer.State == verdict.Open
+	return f, true
 }
 
 // hangFinding says in one finding why the job does not go on.

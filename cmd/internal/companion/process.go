@@ -324,6 +324,9 @@ func (p *companion) late(e rendezvous.Event) {
 	switch e.Kind {
 	case rendezvous.Late:
 		p.tell(finding.Warnf("%s; the others wait for it", e.Text).Named("start.late"))
+		if !p.spec.FailFast {
+			p.wg.Go(func() { p.hasStarted(e.Text) })
+		}
 	case rendezvous.Gone:
 		p.wg.Go(func() { p.gone(e.Text, at) })
 	case rendezvous.Failed:

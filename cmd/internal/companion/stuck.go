@@ -37,6 +37,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 	defer tick.Stop()
 	said, pause, crawled := "", stuckPoll, map[string]bool{}
 	var next time.Time
+	var reported stuckPaths
 	for {
 		select {
 		case <-tick.C:
@@ -58,10 +59,11 @@ func (d *doctor) watchPaths(ctx context.Context) {
 			}
 		}
 		if len(stuck) == 0 {
+			reported.look(d)
 			said, pause, next = "", stuckPoll, time.Time{}
 			continue
 		}
-		if time.Now().Before(next) {
+		if reported.polls = 0; time.Now().Before(next) {
 			continue
 		}
 		d.trails.begin(ctx, stuck)
@@ -80,6 +82,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		lasts := ok && slices.Contains([]string{"path.loss", "path.new"}, a.Why[0].Cause) // some arrive, or none was open
 		if ok && (lasts || len(crawls)+len(d.stuck()) > 0) && first(a.Key()) {
 			d.p.say(stuckFinding(failedThere(a, d.p.ends), d.p.adrift()), "")
+			reported.reports(scene.TrafficOf(d.family), time.Now())
 		}
 		next = time.Now().Add(pause)
 		pause = min(2*pause, maxStuckPause)

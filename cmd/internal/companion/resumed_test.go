@@ -1,0 +1,120 @@
+package companion
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"launch/diagnose/scene"
+	"launch/diagnose/verdict"
+)
+
+// resumes returns what is printed of a job in which something moves in some of the 5 s after it hung, one letter each:
+// "x" moves, "." does not.
+func resumes(t *testing.T, due look, effortOf func(*effort), state verdict.State, moves string) (after []int, text string) {
+	t.Helper()
+	a := effort{at: time.Unix(1000, 0)}
+	var s standing
+	s.reports(a.at.Add(-30*time.Second), due)
+	for i, m := range moves {
+		b := a
+		if b.at = a.at.Add(5 * time.Second); m == 'x' {
+			effortOf(&b)
+		}
+		if s.saw(a, b) {
+			if f, ok := s.judge(verdict.Answer{State: state}); ok {
+				after, text = append(after, (i+1)*5), f.What
+			}
+		}
+		a = b
+	}
+	return after, text
+}
+
+func TestAJobThatGoesOnAgainIsReportedOnce(t *testing.T) {
+	works := func(e *effort) { e.cpu++ }
+	polls := func(e *effort) { e.cpu, e.polls = e.cpu+1, e.polls+1 }
+	for _, tt := range []struct {
+		name  string
+		due   look
+		of    func(*effort)
+		state verdict.State
+		moves string
+		want  int // seconds; 0: nothing is reported
+	}{
+		{"it goes on", lookStill, works, verdict.Running, "..xxxxxxxxx..xxxx", 25},
+		{"a rank computes, and the others wait for it", lookStill, works, verdict.Slow, "xxxx", 15},
+		{"it pauses for a moment", lookStill, works, verdict.Running, "xx.xx", 20},
+		{"it moves for a moment, again and again", lookStill, works, verdict.Running, "x...x...xx...xx....x", 0},
+		{"it hangs still", lookStill, works, verdict.Hung, "xxxxxxxx", 0},
+		{"it may still hang", lookStill, works, verdict.Open, "xxxxxxxx", 0},
+		{"threads poll", lookEarly, polls, verdict.Running, "xxxxxxxx", 0},
+		{"ranks use CPU time while they wait", lookSpins, works, verdict.Running, "xxxxxxxx", 0},
+	} {
+		got, text := resumes(t, tt.due, tt.of, tt.state, tt.moves)
+		if tt.want == 0 && len(got) > 0 || tt.want != 0 && (len(got) != 1 || got[0] != tt.want) {
+			t.Errorf("%s: after %v s; want %d", tt.name, got, tt.want)
+		}
+		if tt.name == "it goes on" && !strings.HasSuffix(text, "), after no progress for 40s") {
+			t.Errorf("it says %q", text)
+		}
+	}
+	var s standing // of which nothing is reported
+	if a, b := (effort{at: time.Unix(1000, 0)}), (effort{at: time.Unix(1030, 0), cpu: 30}); s.saw(a, b) {
+		t.Error("a job that never hung goes on again")
+	}
+}
+
+// A look that finds that the job hangs still is dear: the next one is later.
+func TestAJobThatMovesAndHangsIsLookedAtMoreRarely(t *testing.T) {
+	a := effort{at: time.Unix(1000, 0)}
+	var s standing
+	s.reports(a.at, lookStill)
+	var at []int
+	for i := 5; i <= 300; i += 5 {
+		b := a
+		b.at, b.cpu = a.at.Add(5*time.Second), a.cpu+5
+		if s.saw(a, b) {
+			at = append(at, i)
+			s.judge(verdict.Answer{State: verdict.Hung})
+		}
+		a = b
+	}
+	if len(at) != 5 || at[0] != 15 || at[4] != 240 {
+		t.Errorf("after %v s", at)
+	}
+}
+
+func TestAConnectionThatCarriesDataAgainIsReportedOnce(t *testing.T) {
+	l, other := link01, scene.Link{Local: link01.Local, Remote: netip.MustParseAddrPort("10.0.0.3:7000")}
+	k := scene.Socket{State: "established", Inode: 7, Local: l.Local, Remote: l.Remote,
+		Info: &scene.Info{Acked: 100, Backoff: 5, Unacked: 3}}
+	sound := k
+	sound.Inode, sound.Info = 8, &scene.Info{Acked: 100}
+	at := time.Unix(1000, 0)
+	with := func(inode, acked uint64) scene.Traffic {
+		return scene.Traffic{l: {State: "established", Inode: inode, Info: &scene.Info{Acked: acked}},
+			other: {State: "established", Inode: 8, Info: &scene.Info{Acked: 900}}}
+	}
+	for _, tt := range []struct {
+		name string
+		now  scene.Traffic
+		says string
+	}{
+		{"more is acknowledged", with(7, 200), "the command's connection to 10.0.0.2 carries data again"},
+		{"nothing is", with(7, 100), ""},
+		{"it is another connection", with(9, 200), ""},
+		{"it has ended", scene.Traffic{}, ""},
+	} {
+		var s stuckPaths
+		s.reports(scene.Traffic{l: k, other: sound}, at)
+		f, ok := s.resumed(tt.now, at.Add(40*time.Second))
+		if ok != (tt.says != "") || !strings.HasPrefix(f.What, tt.says) {
+			t.Errorf("%s: %q", tt.name, f.What)
+		}
+		if _, again := s.resumed(tt.now, at.Add(50*time.Second)); again {
+			t.Errorf("%s: it is reported again", tt.name)
+		}
+	}
+}
