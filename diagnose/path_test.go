@@ -88,6 +88,8 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 	loses, late := answered, answered
 	loses.Sounded, loses.Loses, loses.Late, late.Sounded, late.Late = true, true, 7, true, 1
 	long.Long, full.Full, full.Sounded, sounded.Sounded, again.Long, again.Again = true, true, true, true, true, 9
+	healed := long
+	long.Sound, back.Sound, other.Sound, healed.Sound = 9*time.Second, 9*time.Second, 9*time.Second, 4*time.Second
 	for _, tt := range []struct {
 		name    string
 		path    scene.Path
@@ -99,6 +101,7 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		{"no answer", scene.Path{To: to, Outcome: scene.Unreachable}, false, 6, "path.lost", verdict.Certain},
 		{"long messages pass", long, false, 6, "path.stale", verdict.Certain},
 		{"the next try may pass", long, false, 5, "path.stale", verdict.Likely},
+		{"the last try was before that", healed, false, 7, "path.stale", verdict.Likely},
 		{"they pass from another address", other, false, 6, "path.stale", verdict.Likely},
 		{"they pass, seen by the other", back, true, 6, "path.stale", verdict.Certain},
 		{"full packets pass, long messages do not", full, false, 6, "path.loss", verdict.Certain},
@@ -109,7 +112,8 @@ func TestANewConnectionShowsWhatThePathTakes(t *testing.T) {
 		{"no long message passes", answered, false, 6, "path.mtu", verdict.Certain},
 	} {
 		zero, one := plainRank(0, "python", 1), plainRank(1, "python", 0)
-		zero.Sockets[0].Info = &scene.Info{Backoff: tt.backoff, Unacked: 3, LastRecv: time.Minute}
+		zero.Sockets[0].Info = &scene.Info{Backoff: tt.backoff, Unacked: 3, LastRecv: time.Minute,
+			LastSent: 5 * time.Second}
 		zero.Sockets[0].SendQ = 9000
 		zero.Paths = []scene.Path{tt.path}
 		if tt.there {

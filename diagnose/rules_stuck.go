@@ -63,8 +63,8 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 			where))
 	case t.Long:
 		sure := verdict.Certain
-		if k.Info.Backoff < pastCuts || elsewhere {
-			// A path that was cut for a moment looks the same until the next try, and other addresses may have another way.
+		if k.Info.Backoff < pastCuts || elsewhere || !triedSince(k, t) {
+			// A path that was cut looks the same until the next try, and other addresses may have another way.
 			sure = verdict.Likely
 		}
 		return claims("path.stale", sure, forgotten+"and a new one takes long messages: a firewall, a NAT or an "+
@@ -76,6 +76,14 @@ func (v *view) path(n *node, k scene.Socket, remote netip.Addr) claim {
 	}
 	return v.lost(n, other, where, k, tried).see("tcp_info", seen).since(since)
 }
+
+// triedSince reports whether a connection has sent again since new ones have passed, and not just now.
+func triedSince(k scene.Socket, t scene.Path) bool {
+	return answerTime < k.Info.LastSent && k.Info.LastSent < t.Sound
+}
+
+// answerTime is how long an answer may be on its way.
+const answerTime = time.Second
 
 // membersFix shows the members of a link.
 const membersFix = "cat /proc/net/bonding/*; ip -s link   # on both nodes, and the same LAG at the switches\n" +
@@ -151,7 +159,7 @@ func (v *view) tried(n, other *node, local, remote netip.Addr) (scene.Path, bool
 	if other != nil && other.scene != nil {
 		for _, p := range other.scene.Paths {
 			if p.To == local && p.Outcome == scene.Answered {
-				return scene.Path{From: local, To: remote, Outcome: p.Outcome, Long: p.Back, Late: p.Late,
+				return scene.Path{From: local, To: remote, Outcome: p.Outcome, Long: p.Back, Late: p.Late, Sound: p.Sound,
 					Loses: p.Loses}, true
 			}
 		}

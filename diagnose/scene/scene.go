@@ -304,6 +304,8 @@ type Path struct {
 	Sounded bool       `json:"sounded,omitempty"` // datagrams are answered
 	Full    bool       `json:"full,omitempty"`    // a packet as long as the interface's MTU arrived there
 	Again   int        `json:"again,omitempty"`   // segments of these that had to be sent again
+	// Sound is for how long long messages have gone there and back, at each look.
+	Sound time.Duration `json:"sound,omitempty"`
 	// Late is how many of some connections opened at once (Knocks) got no answer to their first packet, and Loses
 	// whether several of them opened when that was sent again: short packets get lost, too.
 	Knocks int  `json:"knocks,omitempty"`

@@ -43,6 +43,7 @@ type doctor struct {
 	flows   flows
 	trails  trails
 	calm    calm
+	sound   sound
 	looking sync.Mutex // held for as long as a look takes
 	last    scene.Scene
 	taken   time.Time

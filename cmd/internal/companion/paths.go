@@ -121,6 +121,7 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	var trail fabric.Trail
 	asked.Go(func() { trail = p.d.trails.of(ctx, to) })
 	found, known := p.d.tryPath(ctx, n, from, to)
+	found.Sound = p.d.sound.saw(to, known && found.Long && found.Back, time.Now())
 	call := fabric.Call{From: from, To: netip.AddrPortFrom(to, uint16(n.Peer))}
 	switch {
 	case found.Outcome == scene.Unreachable:

@@ -118,3 +118,21 @@ func TestAConnectionThatCarriesDataAgainIsReportedOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestAPathIsSoundSinceTheFirstCallThatPassesAgain(t *testing.T) {
+	var s sound
+	to := netip.MustParseAddr("10.0.0.2")
+	for i, tt := range []struct {
+		at     int // seconds
+		passes bool
+		want   time.Duration
+	}{{0, true, 0}, {5, true, 5 * time.Second}, {10, false, 0}, {20, true, 0}, {30, true, 10 * time.Second}} {
+		if got := s.saw(to, tt.passes, time.Unix(1000+int64(tt.at), 0)); got != tt.want {
+			t.Errorf("call %d: for %s, want %s", i, got, tt.want)
+		}
+	}
+	s.forget()
+	if got := s.saw(to, true, time.Unix(2000, 0)); got != 0 {
+		t.Errorf("after a time without calls: for %s", got)
+	}
+}

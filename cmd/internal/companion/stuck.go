@@ -60,6 +60,7 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		}
 		if len(stuck) == 0 {
 			reported.look(d)
+			d.sound.forget()
 			said, pause, next = "", stuckPoll, time.Time{}
 			continue
 		}
