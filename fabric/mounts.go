@@ -22,8 +22,8 @@ import (
 
 // mount is one line of mountinfo.
 type mount struct {
-	at, kind, source string
-	options          []string // options of the mount and of the file system
+	at, kind, source, device string
+	options                  []string // options of the mount and of the file system
 }
 
 // parseMounts reads /proc/self/mountinfo, where a later mount at one place hides an earlier one.
@@ -35,7 +35,8 @@ func parseMounts(text string) []mount {
 		if !ok || len(a) < 6 || len(b) < 2 {
 			continue
 		}
-		m := mount{at: unescape(a[4]), kind: b[0], source: unescape(b[1]), options: strings.Split(a[5], ",")}
+		m := mount{at: unescape(a[4]), kind: b[0], source: unescape(b[1]), device: a[2],
+			options: strings.Split(a[5], ",")}
 		if len(b) > 2 {
 			m.options = append(m.options, strings.Split(b[2], ",")...)
 		}

@@ -32,6 +32,7 @@ const (
 type prior struct {
 	Worker  workerEnd     `json:"worker,omitzero"`
 	Removed string        `json:"removed,omitempty"` // a folder of torchrun that is there no more
+	Refuses string        `json:"refuses,omitempty"` // a file system that can be written to no more, since the start
 	Still   time.Duration `json:"still,omitempty"`   // for how long nothing had moved on the node, at least
 }
 
@@ -50,6 +51,8 @@ func (p prior) String() string {
 			p.Worker.Before.Round(time.Second), p.Worker.PID, ended(p.Worker.Status))
 	case p.Removed != "":
 		return fmt.Sprintf(", after torchrun's folder %s was removed there", p.Removed)
+	case p.Refuses != "":
+		return fmt.Sprintf(", after the file system of %s became read-only there", p.Refuses)
 	}
 	return ""
 }
@@ -64,6 +67,8 @@ func (p prior) fix(node string) string {
 		return meaning(p.Worker.Status)
 	case p.Removed != "":
 		return filesFix(p.Removed, node)
+	case p.Refuses != "":
+		return writesFix(p.Refuses, node)
 	}
 	return ""
 }
@@ -75,9 +80,11 @@ func filesFix(folder, node string) string {
 
 // clean makes what another node has posted fit to print.
 func (p *prior) clean() {
-	n := rendezvous.Note{Name: p.Removed}.Shortened()
-	n.Clean()
-	p.Removed = n.Name
+	for _, text := range []*string{&p.Removed, &p.Refuses} {
+		n := rendezvous.Note{Name: *text}.Shortened()
+		n.Clean()
+		*text = n.Name
+	}
 }
 
 // workers follows the workers of a rank's DataLoader, and remembers the last one that a signal has ended, other than
@@ -168,6 +175,10 @@ func (r *ranks) precede(ctx context.Context, rank int) func(ended time.Time, sta
 		}
 		if d := r.watcher.p.doctor; d != nil {
 			p.Still = d.calm.until(ended)
+			if status < 128 {
+				r.watcher.readOnly()
+				p.Refuses = r.watcher.writes.last()
+			}
 		}
 		return p
 	}

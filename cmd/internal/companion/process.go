@@ -233,6 +233,7 @@ func (p *companion) over() (why string) {
 func (p *companion) explain(what string, order func()) {
 	p.explained.Store(time.Now().UnixNano())
 	p.watcher.storage()
+	p.watcher.readOnly()
 	if p.ends != nil {
 		order()
 		if p.ends.vanished == nil {

@@ -12,7 +12,8 @@ import (
 
 // resumes returns what is printed of a job in which something moves in some of the 5 s after it hung, one letter each:
 // "x" moves, "." does not.
-func resumes(t *testing.T, due look, effortOf func(*effort), state verdict.State, moves string) (after []int, text string) {
+func resumes(t *testing.T, due look, effortOf func(*effort), state verdict.State, moves string) (after []int,
+	text string) {
 	t.Helper()
 	a := effort{at: time.Unix(1000, 0)}
 	var s standing

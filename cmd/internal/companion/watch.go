@@ -27,17 +27,18 @@ const (
 
 // watcher reports what happens to this node's processes without a word of theirs.
 type watcher struct {
-	p     *companion
-	mu    sync.Mutex
-	kills func() (n int64, foreign bool) // by the kernel, for lack of memory
-	known int64                          // kills at the last look
-	of    func() []int                   // the processes of the command
-	links *links
-	lived []int         // likewise at the last look, where kills are foreign
-	last  time.Duration // of the clock
-	quota quota
-	disks func() []fabric.Disk
-	full  func() []fullDisk // when the run began
+	p      *companion
+	mu     sync.Mutex
+	kills  func() (n int64, foreign bool) // by the kernel, for lack of memory
+	known  int64                          // kills at the last look
+	of     func() []int                   // the processes of the command
+	links  *links
+	lived  []int         // likewise at the last look, where kills are foreign
+	last   time.Duration // of the clock
+	quota  quota
+	disks  func() []fabric.Disk
+	full   func() []fullDisk // when the run began
+	writes *writes
 }
 
 // newWatcher returns the watcher of a run that begins.
@@ -49,7 +50,7 @@ func (p *companion) newWatcher() *watcher {
 		return fabric.OOMKills(live.Proc, live.Sys)
 	}
 	w := &watcher{p: p, kills: kills, of: p.doctor.family, links: p.newLinks(), last: sinceBoot(),
-		disks: fabric.LocalDisks, full: before}
+		disks: fabric.LocalDisks, full: before, writes: newWrites(p.spec.Self.Host)}
 	w.known, _ = kills()
 	return w
 }
@@ -64,6 +65,7 @@ func (w *watcher) watch(ctx context.Context) {
 			w.stalled()
 			w.memory()
 			w.starved()
+			w.readOnly()
 			for _, f := range w.links.look(time.Now()) {
 				w.p.say(f, "")
 			}
