@@ -185,7 +185,7 @@ func (v *view) bothEnds(all []claim) (out []claim) {
 	if slices.ContainsFunc(out, func(c claim) bool { return c.Cause == "path.mtu" || c.Cause == "path.loss" }) {
 		out = slices.DeleteFunc(out, func(c claim) bool { return c.Cause == "path.lost" && c.Sure == verdict.Likely })
 	}
-	return v.cutOff(out)
+	return v.cutOff(v.parted(out))
 }
 
 // cutOff joins the claims of several lost paths where all of them have one node in common, and no other.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"launch/diagnose"
 	"launch/internal/finding"
 	"launch/rendezvous"
 )
@@ -71,6 +72,5 @@ func groups(n rendezvous.Partner, others []rendezvous.Partner, answers []presenc
 	}
 	return finding.Warnf("nothing answers at %s, and this node reaches %s (seen at %s): the network between these two "+
 		"groups was lost, or all those hosts at the same time", names(gone), names(near), at).
-		Named("node.lost").Do("look at what connects the two groups: the link between their switches, a router, a firewall; "+
-		"or their power, where %s have one in common", names(gone)), true
+		Named("node.lost").Do("%s", diagnose.PartedFix(names(gone))), true
 }
