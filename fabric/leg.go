@@ -15,9 +15,10 @@ const legWait = 1300 * time.Millisecond
 
 // leg is what the interfaces show of a call.
 type leg struct {
-	opened bool // it has an answer
-	left   bool // its packet has left, perhaps to another address (NAT) or in another one, or that is not known
-	back   int  // the index of the interface at which packets for it have arrived; 0: no packet has
+	opened bool       // it has an answer
+	left   bool       // its packet has left, perhaps to another address (NAT) or in another one, or that is not known
+	back   int        // the index of the interface at which packets for it have arrived; 0: no packet has
+	on     netip.Addr // to which address such a packet has left again; zero: none has
 }
 
 // filtered returns that this node itself drops the packets of a call, or the answers to it, as its interfaces show:
@@ -68,6 +69,8 @@ func (l *leg) see(p packet, own, to netip.AddrPort) {
 	case p.wraps:
 		l.left = l.left || p.out
 	case p.proto != unix.IPPROTO_TCP, p.astray:
+	case p.out && p.from == to.Addr() && p.sport == to.Port(): // it forwards an answer
+		l.on = p.to
 	case p.out:
 		l.left = l.left || p.sport == own.Port() || p.to == to.Addr() && p.dport == to.Port()
 	case p.from == to.Addr() && p.sport == to.Port() && p.dport == own.Port():
@@ -81,14 +84,18 @@ func (l leg) fault(iface string, dst netip.Addr, neighbour, sums bool) Fault {
 	const show = "nft list ruleset; iptables -S; tc -s filter show dev %s %s"
 	switch {
 	case l.opened || sums:
+	case l.back > 0 && l.on.IsValid():
+		return Fault{fmt.Sprintf("the answers of %s arrive at this node, and it sends them on to %s: a rule of its own (nft, "+
+			"iptables, tc) rewrites their address", dst, l.on),
+			fmt.Sprintf(show+"\nlook for the rule that has %s", cmp.Or(ifaceName(l.back), iface), "ingress", l.on)}
 	case l.back > 0:
 		iface = cmp.Or(ifaceName(l.back), iface)
-		return Fault{fmt.Sprintf("the answers of %s arrive at %s of this node, and this node drops them: its own firewall "+
-			"(nft, iptables), or rp_filter", dst, iface),
+		return Fault{fmt.Sprintf("the answers of %s arrive at %s of this node, and this node drops them, or rewrites "+
+			"their addresses: its own rules (nft, iptables, tc), or rp_filter", dst, iface),
 			fmt.Sprintf(show+"\nsysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.%[1]s.rp_filter", iface, "ingress")}
 	case !l.left && neighbour:
-		return Fault{fmt.Sprintf("what this node sends to %s does not leave by %s: its own firewall (nft, iptables) drops "+
-			"it", dst, iface), fmt.Sprintf(show, iface, "egress")}
+		return Fault{fmt.Sprintf("what this node sends to %s does not leave by %s: its own rules (nft, iptables, tc) drop "+
+			"or rewrite it", dst, iface), fmt.Sprintf(show, iface, "egress")}
 	}
 	return Fault{}
 }

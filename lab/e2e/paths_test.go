@@ -88,7 +88,8 @@ func TestTheEndThatDropsIsNamed(t *testing.T) {
 		says  string
 	}{
 		"a filter of what arrives": {func(h *netns.Host, _ ...*netns.Host) { h.Filter("input", "ip saddr 10.77.0.3 drop") },
-			"the answers of 10.77.0.3 arrive at eth0 of vm (10.77.0.2), and vm (10.77.0.2) drops them: its own firewall"},
+			"the answers of 10.77.0.3 arrive at eth0 of vm (10.77.0.2), and vm (10.77.0.2) drops them, or " +
+				"rewrites their addresses: its own rules"},
 		"rp_filter": {func(h *netns.Host, others ...*netns.Host) {
 			h.NIC("eth9", "192.168.99.2/24")
 			for _, o := range others { // they do not take eth9's hardware address for the way to h
