@@ -251,11 +251,53 @@ func (p pair) lost() (says, do string) {
 			text += "; ping gets through"
 		}
 		from, at := p.name(heard), p.name(deaf)
+		if says, do := p.between(heard, deaf, filters); says != "" {
+			return text + says, do
+		}
 		return fmt.Sprintf("%s: packets from %s do not arrive at %s, those from %s do: a filter on %s, or between the two",
 				text, from, at, at, at),
 			fmt.Sprintf("%s   # on %s: what concerns %s", filters, p.name(deaf), p.addrOf(heard))
 	}
+	return p.unheard(filters)
+}
+
+// unheard does what lost does where a third node reaches both ends, and no direction is known to carry packets.
+func (p pair) unheard(filters string) (says, do string) {
+	if near, far := p.wayAt(p.near), p.wayAt(p.far); near.Left && near.Empty && far.Left && far.Empty {
+		return fmt.Sprintf(", and %s%s: what each of the two sends leaves it, and does not arrive at the other one: a "+
+			"filter, a switch or a router between the two", p.third, soundEnds), betweenFix
+	}
 	return fmt.Sprintf(", and %s%s: a filter on one of the two, or between them", p.third, soundEnds),
 		fmt.Sprintf("%s   # on %s: what concerns %s; on %s: what concerns %s", filters, p.name(p.near), p.remote, p.where,
 			p.local)
+}
+
+// betweenFix is what to do about a path that neither end filters.
+const betweenFix = "look at what is between the two: an access list of the switch, a firewall, isolated ports; " +
+	"tcpdump -ni any tcp   # on both shows the same"
+
+// wayAt returns what one of the two ends shows of the way to the other one.
+func (p pair) wayAt(n *node) scene.Way {
+	switch {
+	case n == nil || n.scene == nil:
+		return scene.Way{}
+	case n == p.near:
+		return wayTo(n, p.remote)
+	}
+	return wayTo(n, p.local)
+}
+
+// between says where the packets of one end are lost that do not arrive at the other one, as far as the interfaces of
+// both show it; "": they do not.
+func (p pair) between(heard, deaf *node, filters string) (says, do string) {
+	from, at := p.name(heard), p.name(deaf)
+	switch {
+	case !p.wayAt(deaf).Empty:
+		return "", ""
+	case p.wayAt(heard).Left:
+		return fmt.Sprintf(": packets from %s leave it, and do not arrive at an interface of %s; those from %s do at %s: a "+
+			"filter, a switch or a router between the two", from, at, at, from), betweenFix
+	}
+	return fmt.Sprintf(": packets from %s do not arrive at an interface of %s, those from %s do: a filter on %s, or "+
+		"between the two", from, at, at, from), fmt.Sprintf("%s   # on %s: what concerns %s", filters, from, p.addrOf(deaf))
 }

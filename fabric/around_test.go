@@ -123,8 +123,8 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 	own, to := netip.MustParseAddrPort("10.0.0.1:40000"), netip.MustParseAddrPort("10.0.0.2:29377")
 	syn := packet{iface: 2, out: true, proto: unix.IPPROTO_TCP, sport: 40000, dport: 29377}
 	back := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 29377, dport: 40000}
-	forwarded := packet{iface: 3, out: true, proto: unix.IPPROTO_TCP, from: to.Addr(), to: netip.MustParseAddr("172.17.0.2"),
-		sport: 29377, dport: 40000}
+	forwarded := packet{iface: 3, out: true, proto: unix.IPPROTO_TCP, from: to.Addr(),
+		to: netip.MustParseAddr("172.17.0.2"), sport: 29377, dport: 40000}
 	astray := back
 	astray.astray = true
 	other := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 22, dport: 40001}

@@ -16,6 +16,7 @@ const legWait = 1300 * time.Millisecond
 // leg is what the interfaces show of a call.
 type leg struct {
 	opened bool       // it has an answer
+	sent   bool       // its packet has left as it is
 	left   bool       // its packet has left, perhaps to another address (NAT) or in another one, or that is not known
 	back   int        // the index of the interface at which packets for it have arrived; 0: no packet has
 	on     netip.Addr // to which address such a packet has left again; zero: none has
@@ -55,7 +56,11 @@ func (h hop) filtered(c Call) Fault {
 			l.opened, over = outcome(fd, 0)
 		}
 	}
-	l.left = l.left || !t.whole()
+	whole := t.whole()
+	if c.Ends != nil && whole && !l.opened {
+		*c.Ends = Ends{Left: l.sent, Empty: l.back == 0}
+	}
+	l.left = l.left || !whole
 	if l.back > 0 && DetourTo(c.From, c.To).Why != "" {
 		return Fault{} // rp_filter, and another rule names it
 	}
@@ -72,6 +77,7 @@ func (l *leg) see(p packet, own, to netip.AddrPort) {
 	case p.out && p.from == to.Addr() && p.sport == to.Port(): // it forwards an answer
 		l.on = p.to
 	case p.out:
+		l.sent = l.sent || p.sport == own.Port() && p.to == to.Addr() && p.dport == to.Port()
 		l.left = l.left || p.sport == own.Port() || p.to == to.Addr() && p.dport == to.Port()
 	case p.from == to.Addr() && p.sport == to.Port() && p.dport == own.Port():
 		l.back = p.iface
@@ -85,8 +91,8 @@ func (l leg) fault(iface string, dst netip.Addr, neighbour, sums bool) Fault {
 	switch {
 	case l.opened || sums:
 	case l.back > 0 && l.on.IsValid():
-		return Fault{fmt.Sprintf("the answers of %s arrive at this node, and it sends them on to %s: a rule of its own (nft, "+
-			"iptables, tc) rewrites their address", dst, l.on),
+		return Fault{fmt.Sprintf("the answers of %s arrive at this node, and it sends them on to %s: a rule of its own "+
+			"(nft, iptables, tc) rewrites their address", dst, l.on),
 			fmt.Sprintf(show+"\nlook for the rule that has %s", cmp.Or(ifaceName(l.back), iface), "ingress", l.on)}
 	case l.back > 0:
 		iface = cmp.Or(ifaceName(l.back), iface)

@@ -74,7 +74,12 @@ type Call struct {
 	To    netip.AddrPort // port 0: not known
 	Gone  Gone
 	Risen Drops // how far counters have risen meanwhile
+	Ends  *Ends // nil, or where Wrong notes what the interfaces show of such a call
 }
+
+// Ends is what the interfaces of this node show of a call without an answer, where all that passes them was seen: its
+// own packets have left, and nothing has arrived for it.
+type Ends struct{ Left, Empty bool }
 
 // Wrong returns why packets of a call do not get to the other node, or why this node does not take those from there, as
 // far as this node shows it itself: as Stuck, but for the hop limit; a policy of IPsec, no answers by ARP, or

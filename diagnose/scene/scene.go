@@ -337,6 +337,9 @@ type Way struct {
 	ARP     []string `json:"arp,omitempty"`    // the hardware addresses that answered, one for each machine
 	Fixed   string   `json:"fixed,omitempty"`  // the hardware address that a program has entered for it
 	Pings   bool     `json:"pings,omitempty"`  // its machine answers packets that are not of TCP
+	// Left: the packets of a call without an answer leave this node; Empty: nothing arrives for it at an interface.
+	Left  bool `json:"left,omitempty"`
+	Empty bool `json:"empty,omitempty"`
 	// Heard: packets of open connections arrived from there during the look; Moved: the other end acknowledged data.
 	Heard bool `json:"heard,omitempty"`
 	Moved bool `json:"moved,omitempty"`

@@ -122,7 +122,8 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	asked.Go(func() { trail = p.d.trails.of(ctx, to) })
 	found, known := p.d.tryPath(ctx, n, from, to)
 	found.Sound = p.d.sound.saw(to, known && found.Long && found.Back, time.Now())
-	call := fabric.Call{From: from, To: netip.AddrPortFrom(to, uint16(n.Peer))}
+	var ends fabric.Ends
+	call := fabric.Call{From: from, To: netip.AddrPortFrom(to, uint16(n.Peer)), Ends: &ends}
 	switch {
 	case found.Outcome == scene.Unreachable:
 		call.Gone, call.Risen = fabric.All, fabric.ReadDrops(fabric.Live().Proc).Since(before)
@@ -134,6 +135,7 @@ func (p *paths) one(ctx context.Context, n rendezvous.Partner, from, to netip.Ad
 	}
 	wrong := p.wrong(call)
 	asked.Wait()
+	way.Left, way.Empty = ends.Left, ends.Empty
 	end := trail.Fault()
 	way.Trail, way.TrailFix, way.Refused = end.Why, end.Do, trail.Refused.IsValid() && !trail.Arrived
 	way.Router = trail.Router
