@@ -33,7 +33,7 @@ func TestThePathsThatARankNames(t *testing.T) {
 func TestTakeAsksForThePathsOfARankThatTriesAgain(t *testing.T) {
 	py := python(t)
 	loop := "import time\nwhile True: time.sleep(%)"
-	for pause, want := range map[string]bool{"0.05": true, "600": false} {
+	for pause, want := range map[string]bool{"0.2": true, "600": false} {
 		cmd := in(exec.Command(py, "-c", strings.Replace(loop, "%", pause, 1)), "RANK=0", "DATA=/dev/shm/shard:/shard")
 		pid := start(t, cmd)
 		eventually(t, "it sleeps", func() bool { return strings.Contains(readLine(procPath(pid, "wchan")), "nanosleep") })
@@ -41,11 +41,16 @@ func TestTakeAsksForThePathsOfARankThatTriesAgain(t *testing.T) {
 			t.Skip("needs a file system other than the root")
 		}
 		var asked []string
-		s := take(t, Options{PID: pid, Broken: func(_ context.Context, paths []string) map[string]string {
-			asked = paths
-			return map[string]string{procPath(pid, "root/dev/shm/shard"): "ESTALE"}
-		}})
-		p := s.proc(pid)
+		var p Proc
+		for range 5 { // on a busy machine a look may find a rank that has woken, and waits for a processor
+			s := take(t, Options{PID: pid, Broken: func(_ context.Context, paths []string) map[string]string {
+				asked = paths
+				return map[string]string{procPath(pid, "root/dev/shm/shard"): "ESTALE"}
+			}})
+			if p = s.proc(pid); asked != nil || !want {
+				break
+			}
+		}
 		if got := len(p.Broken) == 1 && p.Broken[0].Path == "/dev/shm/shard" && p.Broken[0].Err == "ESTALE"; got != want {
 			t.Errorf("a pause of %s s: %+v, asked %v, moved %+v, call %+v", pause, p.Broken, asked, p.Moved, p.Syscall)
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +84,8 @@ func TestOnlyRankZeroDecidesWhetherAStartMeasures(t *testing.T) {
 // TestACheckDrawsWhatItMeasured expects the heat map as text and on the page.
 func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	lab := shaped(t, 3)
-	lab.Hosts[1].Shape("eth0", sick, sick)
+	// By far slower than the others: a busy machine measures a part of their rate.
+	lab.Hosts[1].Shape("eth0", sick/5, sick/5)
 	page := filepath.Join(t.TempDir(), "check.html")
 	all := everywhere(t, lab, func(i int) []string {
 		line := []string{"check", "--store", "host0:22102", "--nnodes", "3", "--join-timeout", "60s", "--bench", "short"}
@@ -106,8 +108,8 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>Bandwidth</h2>", `class="heat5 slow"`, "bench.port"} {
-		if !strings.Contains(string(text), want) {
+	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>Bandwidth</h2>", `class="heat[0-3] slow"`, "bench.port"} {
+		if !regexp.MustCompile(want).Match(text) {
 			t.Errorf("the page has no %q", want)
 		}
 	}

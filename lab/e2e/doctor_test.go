@@ -265,7 +265,9 @@ func TestDoctorSaysWhichNodeIsMissing(t *testing.T) {
 	c.flags = append(c.flags, "--nnodes", "3")
 	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
 	nodes := []*node{c.start(0, "--node-rank", "0"), c.start(2, "--node-rank", "2")}
-	c.joined(nodes...)
+	for _, n := range nodes { // each knows who is missing, not only the first one that has heard it
+		n.says("2 of 3 nodes joined")
+	}
 	cut := c.startBare(0, []string{tools.launch, "doctor"})
 	pause(t, time.Second)
 	_ = cut.cmd.Process.Signal(syscall.SIGINT)
