@@ -108,7 +108,8 @@ func TestACheckDrawsWhatItMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>Bandwidth</h2>", `class="heat[0-3] slow"`, "bench.port"} {
+	for _, want := range []string{"<h2>Nodes and checks</h2>", "<h2>Bandwidth</h2>", `class="heat[0-3] slow"`,
+		"bench.port"} {
 		if !regexp.MustCompile(want).Match(text) {
 			t.Errorf("the page has no %q", want)
 		}
