@@ -125,6 +125,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 		d.last.Crawls = d.flows.crawling()
 		d.taken = time.Now()
 		d.pasts.saw(d.family(), d.taken)
+		d.pasts.holding(d.last.Procs, d.taken)
 		d.last.Past = d.pasts.until(d.taken, d.last.Procs)
 	}
 	return d.last

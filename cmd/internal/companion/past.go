@@ -12,8 +12,33 @@ import (
 // pasts remembers what the main threads of the processes of this node's command have done lately: of a slow file
 // server two looks, 3 s apart, may see nothing.
 type pasts struct {
-	mu sync.Mutex
-	of map[int]*past
+	mu   sync.Mutex
+	of   map[int]*past
+	held map[int]holds
+}
+
+// holds is a thread of a process that has the GIL and sleeps, and since when.
+type holds struct {
+	place string
+	since time.Time
+}
+
+// holding notes which threads have the GIL and sleep, and for how long each has been in the same call.
+func (p *pasts) holding(procs []scene.Proc, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.held
+	p.held = map[int]holds{}
+	for _, r := range procs {
+		if r.GIL == nil {
+			continue
+		}
+		h := holds{r.GIL.Place, now}
+		if was, known := before[r.PID]; known && was.place == h.place {
+			h = was
+		}
+		p.held[r.PID], r.GIL.Over = h, now.Sub(h.since)
+	}
 }
 
 // past is one process.

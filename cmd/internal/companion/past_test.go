@@ -50,3 +50,22 @@ func TestTheCompanionAddsWhatItAloneKnows(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A thread that has run since the last look is in another call.
+func TestForHowLongAThreadHoldsTheGIL(t *testing.T) {
+	var p pasts
+	for i, tt := range []struct {
+		at    int64
+		place string // "": no thread does
+		want  time.Duration
+	}{{0, "7 100", 0}, {10, "7 100", 10 * time.Second}, {20, "7 101", 0}, {25, "7 101", 5 * time.Second}, {30, "", 0},
+		{40, "7 101", 0}} {
+		proc := scene.Proc{PID: 9}
+		if tt.place != "" {
+			proc.GIL = &scene.Held{Place: tt.place}
+		}
+		if p.holding([]scene.Proc{{PID: 8}, proc}, time.Unix(1000+tt.at, 0)); proc.GIL != nil && proc.GIL.Over != tt.want {
+			t.Errorf("look %d: for %s, want %s", i, proc.GIL.Over, tt.want)
+		}
+	}
+}
