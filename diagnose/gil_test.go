@@ -30,8 +30,9 @@ func TestAThreadThatHoldsTheGIL(t *testing.T) {
 		sure  verdict.Sure
 		says  string // "": nothing of this
 	}{
-		{job("read", "pipe:[7]", 0, time.Minute, true), verdict.Certain, "rank 0 (h0, pid 10) does not go on: its thread " +
-			"prefetch holds Python's global lock (GIL) at prefetch (train.py:7), while it waits in native code for a pipe (read)"},
+		{job("read", "pipe:[7]", 0, time.Minute, true), verdict.Certain, "rank 0 (h0, pid 10) does not go on: its " +
+			"thread prefetch holds Python's global lock (GIL) at prefetch (train.py:7), while it waits in native code for " +
+			"a pipe (read)"},
 		{job("read", "pipe:[7]", 0, 21*time.Second, false), verdict.Likely,
 			"for a pipe (read), since 21 s; it goes on once that has ended"},
 		{job("read", "socket:[7]", 0, 0, false), verdict.Likely, "for a connection (read); it goes on once that has ended"},
