@@ -70,7 +70,7 @@ func (f *follower) adopt(e *event) {
 		for _, o := range all {
 			if fromRoot := o.cause.id == exitOther.id || o.cause.id == exitKilled.id || o.cause.id == exitCrash.id; fromRoot &&
 				!elsewhere && e.rank < 0 && e.local < 0 && o.file == e.file && o.order >= e.order && has(o) &&
-				!otherProcess(e.text, o.text) {
+				!otherProcess(e.text, o.text) && !lostAPeer(all, e, o) {
 				e.rank, e.local, e.node = o.rank, o.local, cmp.Or(e.node, o.node)
 			}
 		}
@@ -83,6 +83,21 @@ func (f *follower) adopt(e *event) {
 			e.node = o.node
 		}
 	}
+}
+
+// lostAPeer says whether the end of a process is that of a rank whose own line says that it lost another one, and not
+// of the process that wrote an error before.
+func lostAPeer(all []*event, e, end *event) bool {
+	rank := end.rank
+	for _, o := range all { // torchrun names the rank of a local rank in its report
+		if rank < 0 && o.rank >= 0 && o.local == end.local && o.file == end.file && o.order > end.order {
+			rank = o.rank
+		}
+	}
+	return rank >= 0 && e.cause.grade < cascade && slices.ContainsFunc(all, func(o *event) bool {
+		return o.cause.id == "log.peer-lost" && !o.cause.noise && o.rank == rank && o.file == e.file &&
+			o.order > e.order && o.order < end.order
+	})
 }
 
 var taskForm = regexp.MustCompile(`(?:sr|yhr)un: error: [\w.-]+: tasks? \d`)

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 )
@@ -149,6 +150,19 @@ func (f *follower) ofNext(p *prefix) {
 	e := f.last
 	if e != nil && p.rank >= 0 && e.file == f.index && e.rank < 0 && e.local < 0 && e.vals["ranks"] == "" &&
 		f.lines-e.order <= near && bareError([]byte(e.text)) {
-		e.rank = p.rank
+		e.rank, e.lent = p.rank, true
+	}
+}
+
+// takeBack takes the rank of the traceback after it away from an exception where that traceback ends with another one:
+// the two are of different processes, of which the second one often fails since the first one has.
+func (f *follower) takeBack() {
+	for _, e := range f.events {
+		again := func(o *event) bool {
+			return o != e && o.rank == e.rank && o.file == e.file && o.cause.id == e.cause.id && sameText(o.text, e.text)
+		}
+		if e.lent && e.lines == 1 && !slices.ContainsFunc(slices.Collect(maps.Values(f.events)), again) {
+			e.rank = -1
+		}
 	}
 }

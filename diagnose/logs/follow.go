@@ -34,6 +34,7 @@ type event struct {
 	// chained: that was raised while another error was handled, or while Python ended.
 	chained bool
 	handled bool // the program says that it goes on
+	lent    bool // its rank is that of the traceback after it
 	mild    bool // all its lines are warnings of torch
 	vals    map[string]string
 	rank    int

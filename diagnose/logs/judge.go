@@ -24,6 +24,7 @@ func (f *follower) judge() Reading {
 	f.settle()
 	f.unlabel()
 	f.untask()
+	f.takeBack()
 	f.ofTasks()
 	f.placePods()
 	sorted, former, passed := f.lastRuns(f.sorted())
