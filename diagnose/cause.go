@@ -155,7 +155,7 @@ var storeCauses = []Cause{
 		Sign:    "All nodes are silent, without any time limit.",
 		For:     "the state of the process that listens is T, or its queue of connections grows",
 		Against: "the store answers",
-		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Do:      "on its node: kill -CONT PID, which continues it; or end the job and start again",
 		Source:  "/proc/PID/status; Recv-Q of the listener",
 	},
 	{

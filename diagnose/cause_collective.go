@@ -191,7 +191,7 @@ var mpiCauses = []Cause{
 		Sign:    "mpirun prints nothing, and no rank starts.",
 		For:     "its state is T",
 		Against: "its state is S",
-		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Do:      "on its node: kill -CONT PID, which continues it; or end the job and start again",
 		Source:  "proc_pid_status(5), State",
 	},
 }

@@ -6,7 +6,7 @@ var processCauses = []Cause{
 		Sign:    "All other ranks wait in init_process_group or in a collective; nothing is printed.",
 		For:     "its state is T",
 		Against: "its state is S or R, even if nothing moves",
-		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Do:      "on its node: kill -CONT PID, which continues it; or end the job and start again",
 		Source:  "proc_pid_status(5), State",
 	},
 	{
@@ -129,7 +129,7 @@ var processCauses = []Cause{
 		Sign:    "The ranks of one node are missing, or the store does not answer.",
 		For:     "the state of its torchrun is T",
 		Against: "its state is S",
-		Do:      "continue it: kill -CONT PID; or end the job and start again",
+		Do:      "on its node: kill -CONT PID, which continues it; or end the job and start again",
 		Source:  "proc_pid_status(5), State",
 	},
 	{

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
 	"launch/internal/finding"
 )
@@ -66,10 +67,16 @@ func (c claim) since(t time.Time) claim {
 	return c
 }
 
+// to puts a process and its node into the remedy.
+func (c claim) to(n *node, p *scene.Proc) claim {
+	c.Do = strings.NewReplacer("PID", strconv.Itoa(p.PID), "on its node", "on "+n.name).Replace(c.Do)
+	return c
+}
+
 // about makes a claim about one rank; what is the rest of the sentence.
 func about(id string, sure verdict.Sure, s *seat, what string) claim {
 	c := claimed(id, sure, "")
-	c.Do = strings.ReplaceAll(c.Do, "PID", strconv.Itoa(s.proc.PID))
+	c = c.to(s.node, s.proc)
 	c.seats, c.what = []*seat{s}, what
 	if s.rank >= 0 {
 		c.Ranks = []int{s.rank}

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"launch/diagnose/scene"
@@ -41,8 +40,7 @@ func (v *view) stoppedParts() (out []claim) {
 			continue
 		}
 		c := claimed("mpi.stopped", verdict.Certain, fmt.Sprintf("%s of %s (pid %d) %s", p.proc.Comm, p.node.name,
-			p.proc.PID, stopped)).of(nil, p.node).see(procPath(p.proc, "status"), "State "+p.proc.State)
-		c.Do = strings.ReplaceAll(c.Do, "PID", fmt.Sprint(p.proc.PID))
+			p.proc.PID, stopped)).of(nil, p.node).to(p.node, p.proc).see(procPath(p.proc, "status"), "State "+p.proc.State)
 		out = append(out, c)
 	}
 	return out

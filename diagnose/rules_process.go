@@ -23,7 +23,8 @@ func (v *view) processes() (out []claim) {
 		if v.hostsStore(a) {
 			c = claimed("store.stopped", verdict.Certain, says+"; it hosts the job's store, so all ranks wait")
 		}
-		if c = c.of(v.ranksOf(a.node), a.node).see(procPath(a.proc, "status"), "State "+a.proc.State); do != "" {
+		c = c.of(v.ranksOf(a.node), a.node).to(a.node, a.proc)
+		if c = c.see(procPath(a.proc, "status"), "State "+a.proc.State); do != "" {
 			c = c.do(do)
 		}
 		out = append(out, c)

@@ -101,7 +101,7 @@ func (v *view) holder(st reached, host *node, procs []*scene.Proc, queue uint32)
 					verdict.Certain,
 					fmt.Sprintf("the store of the job at %s is stopped: %s has state %s",
 						st.Addr, who, p.State),
-				).of(v.rankOfProc(p), host).
+				).of(v.rankOfProc(p), host).to(host, p).
 					see(procPath(p, "status"), "State "+p.State),
 				true
 		case st.Outcome == scene.Answered && !v.ours(p):
@@ -115,7 +115,7 @@ func (v *view) holder(st reached, host *node, procs []*scene.Proc, queue uint32)
 		case st.Outcome == scene.Silent:
 			return claimed("store.stopped", verdict.Likely, fmt.Sprintf(
 				"the store of the job at %s does not answer: %s, state %s, %s not accepted", st.Addr, who, p.State,
-				finding.Count(int(queue), "connection"))).of(v.rankOfProc(p), host), true
+				finding.Count(int(queue), "connection"))).of(v.rankOfProc(p), host).to(host, p), true
 		}
 	}
 	if len(procs) == 0 && (st.Outcome == scene.Silent || st.Outcome == scene.Garbage) {
