@@ -111,7 +111,7 @@ func views(scenes []scene.Scene) []*view {
 	nodes := hosts(scenes)
 	var all []*parsed
 	for _, n := range nodes {
-		all = append(all, processes(n)...)
+		all = append(all, slices.DeleteFunc(processes(n), leftover)...)
 	}
 	groups := map[string][]*parsed{}
 	union := newUnion()
@@ -131,6 +131,15 @@ func views(scenes []scene.Scene) []*view {
 		}
 	}
 	return out
+}
+
+// leftover reports whether a process is of a run before this one, and has no connection to this one's store.
+func leftover(p *parsed) bool {
+	return p.proc.Earlier && !slices.ContainsFunc(p.node.scene.Sockets, func(k scene.Socket) bool {
+		port := ":" + strconv.Itoa(int(k.Remote.Port()))
+		return k.PID == p.proc.PID && k.State == "established" &&
+			slices.ContainsFunc(p.keys, func(key string) bool { return strings.HasSuffix(key, port) })
+	})
 }
 
 // processes returns the agents and ranks of a node, each with the keys of its job.

@@ -120,6 +120,17 @@ func (t *table) jobOf(pid int, all []*seen) ([]*seen, error) {
 	return slices.DeleteFunc(all, func(p *seen) bool { return !want[links.find(strconv.Itoa(p.pid))] }), nil
 }
 
+// earlier reports whether a process is older than since, and neither it nor one above it has since's parent. The tasks
+// of a node have one parent, and begin one after another.
+func (t *table) earlier(p *seen, since int) bool {
+	of := t.procs[since]
+	if of == nil || p.stat.started >= of.stat.started {
+		return false
+	}
+	parent := of.stat.parent
+	return parent <= 1 || !slices.Contains(append(t.above(p.pid), p.pid), parent)
+}
+
 // fdCommand is the descriptor by which a companion holds its command, its first after the standard ones.
 const fdCommand = 3
 

@@ -131,8 +131,11 @@ type Proc struct {
 	Role    Role      `json:"role"`
 	User    int       `json:"user"`
 	Started time.Time `json:"started,omitzero"`
-	Comm    string    `json:"comm"`
-	Argv    []string  `json:"argv,omitempty"` // without what may be secret; cut after 4 kB
+	// Earlier: it is older than the launch that started this node's command, and no process from which that launch was
+	// started is above it, except process 1: as a rule a run that has ended has left it.
+	Earlier bool     `json:"earlier,omitempty"`
+	Comm    string   `json:"comm"`
+	Argv    []string `json:"argv,omitempty"` // without what may be secret; cut after 4 kB
 	// Env has of the environment only what places a process in its job: RANK, WORLD_SIZE, LOCAL_RANK, GROUP_RANK,
 	// MASTER_ADDR, MASTER_PORT, TORCHELASTIC_*, GLOO_SOCKET_IFNAME and the like. Nil: not readable.
 	Env   map[string]string `json:"env"`

@@ -13,10 +13,11 @@ import (
 
 // Options are what a scene is to show. The zero value: all jobs of this node, without stacks.
 type Options struct {
-	PID  int           // show the job of this process alone, a rank if it has RANK; 0: all jobs of this node
-	Job  string        // show the job of this name alone: launch's or torchrun's, or the address of its store
-	Span time.Duration // between the two samples; 0: DefaultSpan
-	Self []int         // processes that are hidden; this one always is
+	PID   int           // show the job of this process alone, a rank if it has RANK; 0: all jobs of this node
+	Since int           // a process: those of the job that are Earlier than it are marked; 0: none
+	Job   string        // show the job of this name alone: launch's or torchrun's, or the address of its store
+	Span  time.Duration // between the two samples; 0: DefaultSpan
+	Self  []int         // processes that are hidden; this one always is
 	// Store asks one store; nil: over the network.
 	Store  func(ctx context.Context, host string, port int) Store
 	Stacks bool // Python stacks of ranks
@@ -154,7 +155,7 @@ func (s *Scene) watch(ctx, call context.Context, t *table, job []*seen, o Option
 	names(ctx, job, s.Sockets)
 	s.RAS = <-once
 	compare(earlier, s.RAS)
-	s.processes(ctx, t, job, before, after, <-read, m)
+	s.processes(ctx, t, job, before, after, <-read, m, o)
 	s.ask(ctx, job, before, o)
 }
 
@@ -210,11 +211,12 @@ func (s *Scene) processes(
 	before, after *moment,
 	read pythons,
 	m *mounts,
+	o Options,
 ) {
 	at := clock(time.Now())
 	for _, p := range job {
 		d := p.describe()
-		d.Started = at(p.stat.started)
+		d.Started, d.Earlier = at(p.stat.started), t.earlier(p, o.Since)
 		if !d.fill(p, before, after) {
 			t.gaps.add(p.pid, "what it did", "it ended while it was read", "")
 			continue

@@ -113,7 +113,7 @@ func (d *doctor) look(ctx context.Context) scene.Scene {
 	defer d.looking.Unlock()
 	if time.Since(d.taken) > freshScene || d.taken.IsZero() {
 		paths := d.newPaths(ctx)
-		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Stacks: true, Shared: true,
+		d.last, _ = scene.Take(ctx, scene.Options{PID: d.command(), Since: d.p.launch, Stacks: true, Shared: true,
 			Processor: fabric.Processor, Freezer: fabric.Freezer, Broken: fabric.AskStale, Early: paths.try})
 		if w := d.world.Load(); w != nil {
 			d.last.Node = &w.Rank
