@@ -363,3 +363,22 @@ func TestADeadCompanionEndsTheCommandOfARunWithRestarts(t *testing.T) {
 	}
 	host.end(t)
 }
+
+// A command that does not end is killed by a second signal, with what it has started: also what is stopped.
+func TestASecondSignalKillsACommandThatLaunchWaitsFor(t *testing.T) {
+	n := begin(t, "--restarts", "1", "sh", "-c",
+		"trap '' TERM; sh -c 'kill -STOP $$' & echo at work $!; while :; do sleep 0.05; done")
+	n.line(t, "at work ")
+	var stopped int
+	if _, err := fmt.Sscanf(n.seen[len(n.seen)-1], "at work %d", &stopped); err != nil {
+		t.Fatal(err)
+	}
+	for _, answer := range []string{"once more kills them", "a second signal"} {
+		if err := n.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		n.line(t, answer)
+	}
+	n.end(t)
+	gone(t, stopped, time.Second)
+}

@@ -73,6 +73,33 @@ func NotifyContext(parent context.Context) (ctx context.Context, stop func(), ca
 	return ctx, stop, caught
 }
 
+// Again returns a channel that gets the next INT, TERM or HUP, unless it is the same press as one before the call. stop
+// ends the listening.
+func Again() (c <-chan os.Signal, stop func()) {
+	raw, next, quit := make(chan os.Signal, 1), make(chan os.Signal, 1), make(chan struct{})
+	began := time.Now()
+	if listen := heard(); len(listen) > 0 {
+		signal.Notify(raw, listen...)
+	}
+	go func() {
+		for {
+			select {
+			case s := <-raw:
+				if time.Since(began) > samePress {
+					next <- s
+					return
+				}
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return next, sync.OnceFunc(func() {
+		signal.Stop(raw)
+		close(quit)
+	})
+}
+
 // ignorable returns the recorded ignored signals that Go can do without: it needs
 // CHLD to wait for its own children, and URG to stop a goroutine.
 func (s State) ignorable() []os.Signal {

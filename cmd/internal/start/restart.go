@@ -13,6 +13,7 @@ import (
 	"launch/cmd/internal/companion"
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/handoff"
 	"launch/internal/supervise"
 	"launch/rendezvous"
 )
@@ -172,15 +173,38 @@ func stuck(err error) error {
 		Do("they hang in the kernel, mostly in a driver: ps -eo pid,stat,wchan,args; reboot the node")
 }
 
-// end passes on the signal that ends launch, waits for the command, and ends what it has left.
+// endNotice is how long a command may take to end before a line says how to end it at once.
+const endNotice = 3 * time.Second
+
+// end passes on the signal that ends launch, waits for the command, and ends what it has left. A second signal kills
+// the command and all that it has started.
 func (s *Start) end(run *supervise.Attempt) error {
+	again, stop := handoff.Again()
+	defer stop()
 	s.pass(run)
-	<-run.Done()
-	s.status = run.Status()
-	if err := run.Clear(companion.StopGrace); err != nil {
-		return stuck(err)
+	ended := make(chan error, 1)
+	go func() {
+		<-run.Done()
+		ended <- run.Clear(companion.StopGrace)
+	}()
+	notice := time.After(endNotice)
+	for {
+		var err error
+		select {
+		case <-notice:
+			s.UI.Note("the command and what it has started have not ended; the same signal once more kills them")
+			continue
+		case <-again:
+			s.UI.Note("a second signal: killing the command and what it has started")
+			err = run.Stop(0)
+		case err = <-ended:
+		}
+		if err != nil {
+			return stuck(err)
+		}
+		s.status = run.Status()
+		return nil
 	}
-	return nil
 }
 
 // pass forwards a signal that reached launch alone; a terminal signals all foreground processes.
