@@ -56,7 +56,7 @@ func (r *resolver) shellScript() (name, text string) {
 		if i == 1 && len(words) == 3 && strings.HasSuffix(path.Base(words[0]), "sh") && shortC.MatchString(w) {
 			return path.Base(words[0]) + " -c", words[2]
 		}
-		if strings.HasSuffix(w, ".sh") {
+		if strings.HasSuffix(w, ".sh") && (i == 0 || launcher.Executes(words[0])) {
 			return w, head(r.in.Root, r.absolute(w))
 		}
 		if i == 0 && strings.Contains(w, "/") {

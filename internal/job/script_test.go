@@ -253,6 +253,44 @@ func TestAShellScriptIsRead(t *testing.T) {
 	}
 }
 
+// A program that hands a script over to other nodes, or only reads it, starts no torchrun here.
+func TestAScriptThatAnotherProgramReadsIsNotRead(t *testing.T) {
+	for line, want := range map[string]bool{"bash r.sh": true, "./r.sh": true, "tini bash r.sh": true,
+		"flock /tmp/l ./r.sh": true, "ksh -e r.sh": true, "ssh b r.sh": false, "sbatch r.sh": false, "srun -N2 r.sh": false,
+		"docker exec r.sh": false, "python t.py r.sh": false, "cat r.sh": false} {
+		in := two(line).files(map[string]string{"w/r.sh": "torchrun t.py"})
+		in.Dir = "/w"
+		if j := resolve(t, in); j.Line.Inside != want || len(j.Notes) > 0 {
+			t.Errorf("%s: inside %v, %+v", line, j.Line.Inside, j.Notes)
+		}
+	}
+}
+
+// What one node alone starts takes no place in the job, and an mpirun of it is right.
+func TestAScriptWhoseNodesDiffer(t *testing.T) {
+	for text, want := range map[string][2]bool{ // inside, a warning
+		"if [ $NODE_RANK = 0 ]; then torchrun prep.py; fi\ntorchrun t.py":                  {},
+		"(( NODE_RANK == 0 )) && torchrun prep.py\ntorchrun t.py":                          {},
+		"[ $NODE_RANK = 0 ] && echo $X\ntorchrun t.py":                                     {true, false},
+		"if [ $NODE_RANK = 0 ]; then torchrun a.py; else torchrun b.py; fi":                {true, false},
+		"if [ $NODE_RANK = 0 ]; then torchrun a.py; elif [ $A ]; then torchrun b.py; fi":   {true, false},
+		"if [ $A ]; then X=1; elif [ $NODE_RANK = 0 ]; then torchrun b.py; fi":             {},
+		"if [ $JOB_COMPLETION_INDEX = 0 ]; then mpirun -np 4 ./x; else sleep infinity; fi": {},
+		"case $(hostname) in\na) mpirun -np 4 ./x;;\nesac":                                 {},
+		"if [ $HOSTNAME != a ]; then exec sleep infinity; fi\nmpirun -np 4 ./x":            {},
+		"if [ -f $HOSTFILE ]; then mpirun -np 4 ./x; fi":                                   {false, true},
+		"case $1 in\na) torchrun a.py;;\nb) torchrun b.py;;\nesac":                         {true, false},
+	} {
+		in := two("bash r.sh").files(map[string]string{"w/r.sh": text})
+		in.Dir = "/w"
+		j := resolve(t, in)
+		warned := slices.ContainsFunc(j.Notes, func(f finding.Finding) bool { return f.ID == "job.command" })
+		if j.Line.Inside != want[0] || warned != want[1] {
+			t.Errorf("%q: inside %v, %+v", text, j.Line.Inside, j.Notes)
+		}
+	}
+}
+
 // One node needs no hint, unless the torchrun may run on others.
 func TestOneNodeNeedsNoHint(t *testing.T) {
 	const text = "bash -c|torchrun --standalone t.py"

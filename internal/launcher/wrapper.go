@@ -25,7 +25,7 @@ type wrapper struct {
 func wrappers() []wrapper {
 	const clean = "--cleanenv -e --containall -C"
 	return []wrapper{
-		{names: "bash sh dash zsh script", command: "c"},
+		{names: "bash sh dash zsh ksh script", command: "c"},
 		{names: "singularity apptainer", subs: "exec run", seals: clean},
 		{names: "docker docker-compose podman podman-compose nerdctl", subs: "run exec", sealed: true},
 		{names: "enroot", subs: "start exec", sealed: true},
@@ -52,6 +52,12 @@ func wrapperOf(name string) (w wrapper, ok bool) {
 		return wrapper{}, false
 	}
 	return all[i], true
+}
+
+// Executes reports whether a program executes a script among its words on this node: a shell, or one that is plain.
+func Executes(program string) bool {
+	w, _ := wrapperOf(path.Base(program))
+	return w.plain || w.command != ""
 }
 
 var placing = regexp.MustCompile(`\b(NODE_RANK|MASTER_ADDR|RANK|PET_\w+|SLURM_\w+)\b|` +
@@ -155,9 +161,13 @@ func (l Line) waits(at int, plain bool) (ok bool) {
 // petPlace matches the variables by which torchrun takes a place.
 var petPlace = regexp.MustCompile(`\bPET_(?:NNODES|NODE_RANK|MASTER_|RDZV_|STANDALONE)`)
 
-// MpirunIn returns the name of an mpirun that a shell's text starts with a program; "": there is none.
+// MpirunIn returns the name of an mpirun that a shell's text starts with a program on each node; "": there is none.
 func MpirunIn(text string) string {
-	for _, c := range shellCalls(text) {
+	calls := shellCalls(text)
+	if slices.ContainsFunc(calls, func(c shellCall) bool { return c.some }) {
+		return "" // the nodes differ
+	}
+	for _, c := range calls {
 		if l, err := Parse(c.argv, ""); err == nil && l.Kind == Mpirun && l.Rest < len(l.Argv) {
 			return path.Base(l.Argv[l.At])
 		}
@@ -175,7 +185,7 @@ func allWait(calls []shellCall) (ok bool) {
 		switch {
 		case t.Kind != Torchrun:
 			continue
-		case err != nil, t.Sealed != "", t.placed(), t.Rest >= len(c.argv),
+		case c.some, err != nil, t.Sealed != "", t.placed(), t.Rest >= len(c.argv),
 			strings.IndexAny(c.argv[t.Rest], "$\"`") == 0: // it may have options
 			return false
 		}
