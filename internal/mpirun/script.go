@@ -124,6 +124,24 @@ say() { printf '%s\t%s\n' "$1" "$2"; }
 words() { k=$1; shift; printf '%s\t%.2000s\n' "$k" "$*"; }
 within() { if command -v timeout >/dev/null 2>&1; then timeout 4 "$@"; else "$@"; fi; }
 launch_hash() { h=` + "`sha256sum < \"$1\" 2>/dev/null`" + `; h=${h%% *}; }
+# Neither OMP_NUM_THREADS nor a limit of time counts, by which nproc says less than Open MPI sees.
+launch_cores() {
+	s=/proc/self/status o=/sys/devices/system/cpu/online
+	if ! { [ -r $s ] && [ -r $o ]; }; then
+		unset OMP_NUM_THREADS OMP_THREAD_LIMIT
+		nproc 2>/dev/null
+		return
+	fi
+	while read -r k v && [ "$k" != Cpus_allowed_list: ]; do :; done < $s
+	read -r o < $o
+	least= IFS=,
+	for list in "$v" "$o"; do # of the first, some may be off
+		n=0
+		for r in $list; do n=$((n + ${r#*-} - ${r%-*} + 1)); done
+		[ "${least:-$n}" -lt $n ] || least=$n
+	done
+	echo "$least"
+}
 launch_binary() {
 	[ ! -x "$1" ] || launch_hash "$1"
 	if [ -x "$1" ] && [ "$h" = "$2" ]; then say self "$1"; return; fi
@@ -241,7 +259,7 @@ words machine $boot ` + "`{ readlink $ns/net $ns/uts $ns/pid || " +
 	"{ readlink $ns/net; readlink $ns/uts; readlink $ns/pid; }; } 2>/dev/null`" + `
 say memlock "` + "`ulimit -l 2>/dev/null`" + `"
 say nofile "` + "`ulimit -n 2>/dev/null`" + `"
-say cores "` + "`nproc 2>/dev/null`" + `"
+say cores "` + "`launch_cores`" + `"
 words rdma ` + "`ls /sys/class/infiniband 2>/dev/null`" + `
 words addresses ` + "`ip -o addr show up 2>/dev/null | while read -r i name kind addr rest; do " +
 	"case $addr in fe80:*|127.*|::1/*) ;; *) echo \"$name $addr\";; esac; done`" + `

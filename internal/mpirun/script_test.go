@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +24,21 @@ func answers(t *testing.T, shell []string, run Run, ask Ask) Facts {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return f
+}
+
+// What limits the threads of OpenMP does not limit the processes of a host.
+func TestThreadsOfOpenMPAreNoProcessors(t *testing.T) {
+	for _, shell := range []string{"sh", "bash"} {
+		f := answers(t, []string{shell, "-c", "export OMP_NUM_THREADS=1 OMP_THREAD_LIMIT=1; exec " + shell + " -s"}, Run{},
+			Ask{Self: "/none", Hash: "0"})
+		if f.Cores != runtime.NumCPU() {
+			t.Errorf("%s: %d processors, want %d", shell, f.Cores, runtime.NumCPU())
+		}
+	}
+	one := answers(t, []string{"taskset", "-c", "0", "sh", "-s"}, Run{}, Ask{Self: "/none", Hash: "0"})
+	if one.Cores != 1 {
+		t.Errorf("of one processor: %d", one.Cores)
+	}
 }
 
 // Each shell of this machine answers all that the script asks.
