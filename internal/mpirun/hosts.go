@@ -261,9 +261,9 @@ func (r *reader) oversubscribes() bool {
 		}
 	}
 	v, _ := r.parameter("rmaps_base_oversubscribe")
-	policy, _ := r.parameter("rmaps_base_mapping_policy", "rmaps_default_mapping_policy")
+	policy, _ := r.parameter("rmaps_base_mapping_policy", "rmaps_default_mapping_policy", "prte_map_by", "map_by")
 	_, rank := r.option("rankfile", "rf")
-	return v == "1" || v == "true" || rank || strings.Contains(strings.ToLower(policy), "oversubscribe")
+	return v != "" && !isFalse(v) || rank || strings.Contains(strings.ToLower(policy), "oversubscribe")
 }
 
 // only leaves the hosts that Hydra needs for -np processes: it fills one after the other.

@@ -171,6 +171,31 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// What lets Open MPI start more processes than slots. (Seen with 4.1.4 and 5.0.11.)
+func TestParametersThatOversubscribe(t *testing.T) {
+	line, err := launcher.Parse(strings.Fields("mpirun --host h1:2 -np 3 ./a"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		mpi, name, value string
+		strict           bool
+	}{
+		{"openmpi4", "OMPI_MCA_rmaps_base_oversubscribe", "yes", false},
+		{"openmpi4", "OMPI_MCA_rmaps_base_oversubscribe", "no", true},
+		{"openmpi4", "OMPI_MCA_rmaps_base_mapping_policy", ":OVERSUBSCRIBE", false},
+		{"openmpi5", "PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe", false},
+		{"openmpi5", "PRTE_MCA_prte_map_by", ":oversubscribe", false},
+		{"openmpi5", "PRTE_MCA_map_by", ":oversubscribe", false},
+		{"openmpi5", "PRTE_MCA_map_by", "slot", true},
+	} {
+		run, err := Read(Input{Line: line.Of(tt.mpi), Decided: []setting.Decided{{Name: tt.name, Value: tt.value}}})
+		if err != nil || run.Strict != tt.strict {
+			t.Errorf("%+v: strict %v, %v", tt, run.Strict, err)
+		}
+	}
+}
+
 // Open MPI 4 looks its daemon up in the PATH there, unless it is typed with its path. Open MPI 5 always says where it
 // is installed, also with --noprefix.
 func TestTheDaemonOnTheOtherHosts(t *testing.T) {
