@@ -17,9 +17,9 @@ type Bind struct {
 	Option  string `json:"option,omitempty"`  // as it was typed: "--bind-to core", "--cpu-set 0,1"
 }
 
-// CPU returns what counts as a processor, a part of Facts.
+// CPU returns what counts as a processor, a part of Facts. By default Open MPI 5 binds to what it maps by.
 func (b Bind) CPU() string {
-	if b.Threads || b.To == "hwthread" {
+	if b.Threads || cmp.Or(b.To, b.Map) == "hwthread" {
 		return "hwthread"
 	}
 	return "core"
@@ -52,6 +52,7 @@ func (r *reader) bind() *Bind {
 			clear = false
 		case policy != "":
 			f := strings.Split(strings.ToLower(policy), ":")
+			b.Threads = b.Threads || slices.Contains(strings.Split(strings.Join(f[1:], ","), ","), "hwtcpus")
 			by, list, named := strings.Cut(f[0], "=")
 			if named {
 				b.List, b.Option = list, option
