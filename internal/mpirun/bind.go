@@ -40,9 +40,10 @@ func (b Bind) Last() (n int, ok bool) {
 	return n, ok
 }
 
-// bind returns what the line says about processors; nil: more than launch understands, or another MPI than Open MPI.
+// bind returns what the line says about processors; nil: more than launch understands, or no version of Open MPI that
+// it knows.
 func (r *reader) bind() *Bind {
-	if r.hydra() || len(r.Line.Starts) > 1 {
+	if len(r.Line.Starts) > 1 || r.Line.MPI != "openmpi4" && r.Line.MPI != "openmpi5" {
 		return nil
 	}
 	b, clear := Bind{Threads: r.threads()}, true
