@@ -23,7 +23,8 @@ import (
 // mount is one line of mountinfo.
 type mount struct {
 	at, kind, source, device string
-	options                  []string // options of the mount and of the file system
+	options                  []string // of the mount, and then of the file system
+	super                    []string // of the file system
 }
 
 // parseMounts reads /proc/self/mountinfo, where a later mount at one place hides an earlier one.
@@ -38,7 +39,8 @@ func parseMounts(text string) []mount {
 		m := mount{at: unescape(a[4]), kind: b[0], source: unescape(b[1]), device: a[2],
 			options: strings.Split(a[5], ",")}
 		if len(b) > 2 {
-			m.options = append(m.options, strings.Split(b[2], ",")...)
+			m.super = strings.Split(b[2], ",")
+			m.options = append(m.options, m.super...)
 		}
 		out = append(out, m)
 	}

@@ -39,6 +39,8 @@ type watcher struct {
 	disks  func() []fabric.Disk
 	full   func() []fullDisk // when the run began
 	writes *writes
+
+	nextWrites time.Time // look at them
 }
 
 // newWatcher returns the watcher of a run that begins.
@@ -57,6 +59,9 @@ func (p *companion) newWatcher() *watcher {
 
 // watch looks at this node until the run ends.
 func (w *watcher) watch(ctx context.Context) {
+	var following sync.WaitGroup
+	defer following.Wait()
+	following.Go(func() { w.writes.follow(ctx, w.of) })
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	for {
@@ -65,7 +70,7 @@ func (w *watcher) watch(ctx context.Context) {
 			w.stalled()
 			w.memory()
 			w.starved()
-			w.readOnly()
+			w.readOnlyAtTimes()
 			for _, f := range w.links.look(time.Now()) {
 				w.p.say(f, "")
 			}
