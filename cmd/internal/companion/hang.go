@@ -47,10 +47,10 @@ func (d *doctor) watchStart(ctx context.Context, after time.Duration) {
 		w.saw(last, now)
 		d.calm.saw(now.at, now.at.Sub(w.calm))
 		if reported.saw(last, now) {
-			if f, known := d.judged(ctx); known {
-				if f, ok := reported.judge(f.answer); ok {
-					d.p.say(f, "")
-				}
+			f, ok := d.judged(ctx)
+			if f, ok := reported.judge(f.answer, ok && !d.p.hasFailed()); ok {
+				d.p.say(f, "")
+				w.goesOn()
 			}
 			now = d.spent()
 		}

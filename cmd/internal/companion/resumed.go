@@ -27,7 +27,8 @@ type standing struct {
 	since       time.Time // nothing has moved; zero: nothing is reported
 	due         look      // by which that was seen
 	began, last time.Time // of the moves since then; zero: nothing moves
-	span        time.Duration
+	next        time.Time // look whether it goes on
+	pause       time.Duration
 }
 
 // reports takes in that a hang is reported. Another reason for the same one does not begin it again.
@@ -35,7 +36,7 @@ func (s *standing) reports(since time.Time, due look) {
 	if s.since.IsZero() {
 		s.since, s.due = since, due
 	}
-	s.began, s.span = time.Time{}, goesOnSpan
+	s.began, s.next, s.pause = time.Time{}, time.Time{}, goesOnSpan
 }
 
 // saw takes in what the processes have done between two moments. It returns whether a job of which a hang is reported
@@ -51,18 +52,19 @@ func (s *standing) saw(a, b effort) bool {
 			s.began = a.at
 		}
 	case b.at.Sub(s.last) >= restSpan:
-		s.began, s.span = time.Time{}, goesOnSpan
+		s.began = time.Time{}
 	}
-	return moves && b.at.Sub(s.began) >= s.span
+	return moves && b.at.Sub(s.began) >= goesOnSpan && !b.at.Before(s.next)
 }
 
-// judge takes in the answer of a look after saw has asked for one. Of a job that goes on it returns the finding, once.
-func (s *standing) judge(a verdict.Answer) (f finding.Finding, ok bool) {
-	if a.State != verdict.Running && a.State != verdict.Slow {
-		s.span *= 2
-		return f, false
+// judge takes in the answer of a look after saw has asked for one; ok: there is one. Of a job that goes on it returns
+// the finding, once. Each look that finds another thing doubles the time until the next one.
+func (s *standing) judge(a verdict.Answer, ok bool) (finding.Finding, bool) {
+	if !ok || a.State != verdict.Running && a.State != verdict.Slow {
+		s.next, s.pause = s.last.Add(s.pause), min(2*s.pause, maxStuckPause)
+		return finding.Finding{}, false
 	}
-	f = finding.Passf("the job goes on again (since %s), after no progress for %s", s.began.Format(time.TimeOnly),
+	f := finding.Passf("the job goes on again (since %s), after no progress for %s", s.began.Format(time.TimeOnly),
 		s.began.Sub(s.since).Round(time.Second)).Named("job.hangs")
 	*s = standing{}
 	return f, true
@@ -81,23 +83,22 @@ func (s *stuckPaths) reports(t scene.Traffic, at time.Time) {
 	*s = stuckPaths{at: at, of: t}
 }
 
-// look reports that connections carry data again, once none has been stuck for some time.
-func (s *stuckPaths) look(d *doctor) {
+// look takes in what open connections to the other nodes have carried, while none is stuck. It returns the finding that
+// those of the report carry data again, once none has been stuck for some time.
+func (s *stuckPaths) look(now scene.Traffic, at time.Time) (f finding.Finding, ok bool) {
 	if s.polls++; len(s.of) == 0 || s.polls < soundPolls {
-		return
+		return f, false
 	}
-	if f, ok := s.resumed(scene.TrafficOf(d.family), time.Now()); ok {
-		d.p.say(f, "")
-	}
+	maps.DeleteFunc(s.of, func(l scene.Link, was scene.Socket) bool { return now[l].Inode != was.Inode }) // ended
+	return s.resumed(now, at)
 }
 
 // resumed returns the finding about connections that carry data again after they were reported as stuck, once.
 func (s *stuckPaths) resumed(now scene.Traffic, at time.Time) (f finding.Finding, ok bool) {
 	var to []string
 	for l, was := range s.of {
-		k, found := now[l]
-		if name := l.Remote.Addr().Unmap().String(); found && k.Inode == was.Inode && k.Info.Acked > was.Info.Acked &&
-			!slices.Contains(to, name) {
+		k, name := now[l], l.Remote.Addr().Unmap().String()
+		if k.Inode == was.Inode && k.Info.Acked > was.Info.Acked && !slices.Contains(to, name) {
 			to = append(to, name)
 		}
 	}
@@ -119,13 +120,16 @@ func (p *companion) hasStarted(text string) {
 		return
 	}
 	began, keys := time.Now(), p.spec.Token.Keys(p.spec.Job).Client()
-	for p.sleep(backPause) {
+	for pause := backPause; ; pause = min(2*pause, maxBackPause) {
 		ctx, cancel := context.WithTimeout(p.running, callBudget)
 		_, err := sidechannel.Hear(ctx, netip.AddrPortFrom(n.Addr, uint16(n.Peer)), keys, n.ID, 0)
 		cancel()
 		if err == nil {
 			p.say(finding.Passf("%s, has started (seen at %s), %s after it was reported as late", name,
 				time.Now().Format(time.TimeOnly), time.Since(began).Round(time.Second)).Named("start.late"), "")
+			return
+		}
+		if !p.sleep(pause) {
 			return
 		}
 	}

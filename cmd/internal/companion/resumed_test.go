@@ -1,6 +1,8 @@
 package companion
 
 import (
+	"context"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -8,6 +10,8 @@ import (
 
 	"launch/diagnose/scene"
 	"launch/diagnose/verdict"
+	"launch/internal/finding"
+	"launch/rendezvous"
 )
 
 // resumes returns what is printed of a job in which something moves in some of the 5 s after it hung, one letter each:
@@ -24,7 +28,7 @@ func resumes(t *testing.T, due look, effortOf func(*effort), state verdict.State
 			effortOf(&b)
 		}
 		if s.saw(a, b) {
-			if f, ok := s.judge(verdict.Answer{State: state}); ok {
+			if f, ok := s.judge(verdict.Answer{State: state}, true); ok {
 				after, text = append(after, (i+1)*5), f.What
 			}
 		}
@@ -67,23 +71,39 @@ func TestAJobThatGoesOnAgainIsReportedOnce(t *testing.T) {
 	}
 }
 
-// A look that finds that the job hangs still is dear: the next one is later.
+// A look that finds that the job hangs still is dear: the next one is later, also where a rank moves for a time again
+// and again. So is one that had no time.
 func TestAJobThatMovesAndHangsIsLookedAtMoreRarely(t *testing.T) {
-	a := effort{at: time.Unix(1000, 0)}
-	var s standing
-	s.reports(a.at, lookStill)
-	var at []int
-	for i := 5; i <= 300; i += 5 {
-		b := a
-		b.at, b.cpu = a.at.Add(5*time.Second), a.cpu+5
-		if s.saw(a, b) {
-			at = append(at, i)
-			s.judge(verdict.Answer{State: verdict.Hung})
+	for _, tt := range []struct {
+		name  string
+		known bool
+		rests func(i int) bool
+		want  string
+	}{
+		{"it moves", true, func(int) bool { return false }, "[15 30 60 120 240]"},
+		{"no answer in time", false, func(int) bool { return false }, "[15 30 60 120 240]"},
+		{"it rests at times", true, func(i int) bool { return i%30 == 0 || i%30 > 15 }, "[15 45 75 135 255]"},
+	} {
+		a := effort{at: time.Unix(1000, 0)}
+		var s standing
+		s.reports(a.at, lookStill)
+		var at []int
+		for i := 5; i <= 300; i += 5 {
+			b := a
+			if b.at = a.at.Add(5 * time.Second); !tt.rests(i) {
+				b.cpu += 5
+			}
+			if s.saw(a, b) {
+				at = append(at, i)
+				if f, ok := s.judge(verdict.Answer{State: verdict.Hung}, tt.known); ok {
+					t.Errorf("%s: %s", tt.name, f.What)
+				}
+			}
+			a = b
 		}
-		a = b
-	}
-	if len(at) != 5 || at[0] != 15 || at[4] != 240 {
-		t.Errorf("after %v s", at)
+		if fmt.Sprint(at) != tt.want {
+			t.Errorf("%s: looks after %v s, want %s", tt.name, at, tt.want)
+		}
 	}
 }
 
@@ -110,12 +130,50 @@ func TestAConnectionThatCarriesDataAgainIsReportedOnce(t *testing.T) {
 	} {
 		var s stuckPaths
 		s.reports(scene.Traffic{l: k, other: sound}, at)
-		f, ok := s.resumed(tt.now, at.Add(40*time.Second))
-		if ok != (tt.says != "") || !strings.HasPrefix(f.What, tt.says) {
-			t.Errorf("%s: %q", tt.name, f.What)
+		var says []string
+		for range 2 * soundPolls {
+			if f, ok := s.look(tt.now, at.Add(40*time.Second)); ok {
+				says = append(says, f.What)
+			}
 		}
-		if _, again := s.resumed(tt.now, at.Add(50*time.Second)); again {
-			t.Errorf("%s: it is reported again", tt.name)
+		if len(says) != min(len(tt.says), 1) || len(says) > 0 && !strings.HasPrefix(says[0], tt.says) {
+			t.Errorf("%s: %q", tt.name, says)
+		}
+		if waits := tt.name == "nothing is"; waits != (len(s.of) > 0) {
+			t.Errorf("%s: it waits for %v", tt.name, s.of)
+		}
+	}
+}
+
+// A connection where packets are lost is not stuck for a moment.
+func TestAConnectionIsSoundAfterSomeLooks(t *testing.T) {
+	s := stuckPaths{of: scene.Traffic{link01: {Inode: 7, Info: &scene.Info{Acked: 100}}}}
+	now := scene.Traffic{link01: {Inode: 7, Info: &scene.Info{Acked: 200}}}
+	for i := 1; i <= soundPolls; i++ {
+		if _, ok := s.look(now, time.Unix(1000, 0)); ok != (i == soundPolls) {
+			t.Errorf("look %d: %t", i, ok)
+		}
+	}
+}
+
+func TestANodeThatHasStartedAfterAllIsReported(t *testing.T) {
+	_, n := nodeOf(t, "", lo, rendezvous.Partner{Addr: lo})
+	running, end := context.WithCancel(t.Context())
+	defer end()
+	for _, tt := range []struct{ id, says string }{{n.ID, "node rank 1, host0, has started (seen at "}, {"another", ""}} {
+		said := ""
+		p := &companion{ctx: t.Context(), running: running, spec: &Spec{Job: "j"},
+			print: func(_ finding.From, f finding.Finding, _ string) { said = f.What }}
+		late := n
+		late.ID = tt.id
+		p.doctor = &doctor{p: p, known: []rendezvous.Partner{late}}
+		p.doctor.world.Store(&rendezvous.World{})
+		if tt.says == "" {
+			end() // the run ends, and the node has not started
+		}
+		p.hasStarted("node rank 1, host0, has not started")
+		if (said == "") != (tt.says == "") || !strings.HasPrefix(said, tt.says) {
+			t.Errorf("%q, want %q", said, tt.says)
 		}
 	}
 }

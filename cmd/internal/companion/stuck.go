@@ -35,17 +35,15 @@ func (d *doctor) watchPaths(ctx context.Context) {
 	listening.Go(func() { d.trails.hear(ctx) })
 	tick := time.NewTicker(stuckPoll)
 	defer tick.Stop()
-	said, pause, crawled := "", stuckPoll, map[string]bool{}
+	said, pause, crawled, reported := "", stuckPoll, map[string]bool{}, stuckPaths{}
 	var next time.Time
-	var reported stuckPaths
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
-		d.flows.saw(d.traffic(ctx), time.Now(), fabric.Courses())
-		d.flows.owned(func() scene.Traffic { return scene.TrafficOf(d.family) })
+		carried := d.carried(ctx)
 		stuck := append(d.stuck(), d.unopened(ctx)...)
 		crawls := d.crawling()
 		first := func(key string) bool { // a crawl may end and begin again: it is said once
@@ -59,7 +57,9 @@ func (d *doctor) watchPaths(ctx context.Context) {
 			}
 		}
 		if len(stuck) == 0 {
-			reported.look(d)
+			if f, ok := reported.look(carried, time.Now()); ok {
+				d.p.say(f, "")
+			}
 			d.sound.forget()
 			said, pause, next = "", stuckPoll, time.Time{}
 			continue
@@ -88,6 +88,14 @@ func (d *doctor) watchPaths(ctx context.Context) {
 		next = time.Now().Add(pause)
 		pause = min(2*pause, maxStuckPause)
 	}
+}
+
+// carried takes in what the connections of this node to other nodes of the job have carried so far, and returns it.
+func (d *doctor) carried(ctx context.Context) scene.Traffic {
+	t := d.traffic(ctx)
+	d.flows.saw(t, time.Now(), fabric.Courses())
+	d.flows.owned(func() scene.Traffic { return scene.TrafficOf(d.family) })
+	return t
 }
 
 // traffic returns what the connections of this node to other nodes of the job have carried so far.

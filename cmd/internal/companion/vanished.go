@@ -42,6 +42,9 @@ func (e *ends) missing(ctx context.Context) {
 // failedHere reports whether the first rank of all that failed is one of this node.
 func (e *ends) failedHere() bool { return e.failed.known() && e.failed.end.ID == e.p.world.Self.ID }
 
+// hasFailed reports whether it is known that a rank of the job has failed.
+func (p *companion) hasFailed() bool { return p.ends != nil && p.ends.failed.known() }
+
 // vanished returns the first of some nodes whose machine answers while launch has ended there, and that has reported
 // nothing; nil: there is no such node.
 func vanished(nodes []rendezvous.Partner, call func(rendezvous.Partner) presence,

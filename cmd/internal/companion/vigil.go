@@ -95,6 +95,9 @@ func (w *vigil) repeats(key string, since, now time.Time) (again, confirmed bool
 	return again, confirmed
 }
 
+// goesOn takes in that it is said that the job goes on: the same reason is news after that.
+func (w *vigil) goesOn() { w.said, w.candidate = "", "" }
+
 // hurry makes the next look one that confirms this one.
 func (w *vigil) hurry(now time.Time) {
 	soon := min(w.after, confirmHang)

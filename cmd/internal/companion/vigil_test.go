@@ -253,3 +253,17 @@ func TestAHangAfterProgressTakesTwoLooks(t *testing.T) {
 		}
 	}
 }
+
+// A job that uses CPU time and nothing else goes on, too: vigil does not begin anew then.
+func TestAReasonIsSaidAgainAfterTheJobHasGoneOn(t *testing.T) {
+	at := time.Unix(1000, 0)
+	w := newVigil(time.Minute, at)
+	for i, want := range []bool{false, true, false, true} {
+		if i == 2 {
+			w.goesOn()
+		}
+		if again, _ := w.repeats("rank.stopped 1 h1", at, at.Add(time.Duration(i+1)*time.Minute)); again != want {
+			t.Errorf("look %d: it was said before is %t", i, again)
+		}
+	}
+}
