@@ -125,6 +125,8 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 	back := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 29377, dport: 40000}
 	forwarded := packet{iface: 3, out: true, proto: unix.IPPROTO_TCP, from: to.Addr(),
 		to: netip.MustParseAddr("172.17.0.2"), sport: 29377, dport: 40000}
+	ofContainer := forwarded
+	ofContainer.dport = 40001
 	astray := back
 	astray.astray = true
 	other := packet{iface: 2, proto: unix.IPPROTO_TCP, from: to.Addr(), to: own.Addr(), sport: 22, dport: 40001}
@@ -142,6 +144,7 @@ func TestWhatTheInterfacesShowOfACall(t *testing.T) {
 		"its own output": {want: "does not leave by eth9"}, "no neighbour": {no: true},
 		"its own input":  {seen: []packet{syn, back}, want: "this node drops them, or rewrites their addresses"},
 		"rewritten":      {seen: []packet{syn, back, forwarded}, want: "it sends them on to 172.17.0.2: a rule of its own"},
+		"to a container": {seen: []packet{syn, back, ofContainer}, want: "this node drops them, or rewrites"},
 		"wrong checksum": {seen: []packet{syn, back}, sum: true}, "opened": {seen: []packet{syn, back}, opened: true},
 	} {
 		l := leg{opened: tt.opened}

@@ -74,8 +74,10 @@ func (l *leg) see(p packet, own, to netip.AddrPort) {
 	case p.wraps:
 		l.left = l.left || p.out
 	case p.proto != unix.IPPROTO_TCP, p.astray:
-	case p.out && p.from == to.Addr() && p.sport == to.Port(): // it forwards an answer
-		l.on = p.to
+	case p.out && p.from == to.Addr() && p.sport == to.Port(): // it forwards an answer, perhaps that to another call
+		if p.dport == own.Port() {
+			l.on = p.to
+		}
 	case p.out:
 		l.sent = l.sent || p.sport == own.Port() && p.to == to.Addr() && p.dport == to.Port()
 		l.left = l.left || p.sport == own.Port() || p.to == to.Addr() && p.dport == to.Port()
