@@ -20,15 +20,17 @@ import (
 
 const (
 	// usedEvery is the pause between two looks at which file systems the command uses: a checkpoint is open for seconds.
-	usedEvery = 10 * time.Second
-	// thrift is how much longer than a look the pause after it is, where that is longer: both kinds of looks together
-	// take less than 0.1 % of a core. maxThrift is the longest such pause.
-	thrift, maxThrift = 2000, 10 * time.Minute
+	usedEvery, maxUsedEvery = 10 * time.Second, 10 * time.Minute
+	// mountsEvery is the pause between two looks at the mounts. A tick of the watcher may be early.
+	mountsEvery, maxMountsEvery = watchEvery / 2, 10 * time.Second
+	// thrift is how much longer than a look the pause after it is, up to its longest one: both kinds of looks together
+	// take less than 0.1 % of a core.
+	thrift = 2000
 )
 
 // pauseAfter returns the pause after a look that took some time.
-func pauseAfter(took, least time.Duration) time.Duration {
-	return min(max(thrift*took, least), max(maxThrift, least))
+func pauseAfter(took, least, most time.Duration) time.Duration {
+	return min(max(thrift*took, least), most)
 }
 
 // writes follows which file systems of the command can be written to. A file system becomes read-only after an error of
@@ -127,7 +129,7 @@ func (w *writes) follow(ctx context.Context, of func() []int) {
 		began := time.Now()
 		w.uses(of())
 		select {
-		case <-time.After(pauseAfter(time.Since(began), usedEvery)):
+		case <-time.After(pauseAfter(time.Since(began), usedEvery, maxUsedEvery)):
 		case <-ctx.Done():
 			return
 		}
@@ -250,7 +252,7 @@ func (w *watcher) readOnlyAtTimes() {
 		return
 	}
 	w.readOnly()
-	w.nextWrites = time.Now().Add(pauseAfter(time.Since(began), watchEvery/2)) // a tick may be early
+	w.nextWrites = time.Now().Add(pauseAfter(time.Since(began), mountsEvery, maxMountsEvery))
 }
 
 // newWrites returns what follows the file systems of this node.
