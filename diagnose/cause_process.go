@@ -107,10 +107,9 @@ var processCauses = []Cause{
 	},
 	{
 		ID: "rank.gil", depth: onTheSpot, Title: "A thread of a rank prevents the others from running Python",
-		Sign: "All ranks wait in a collective, and nothing is retransmitted.",
-		For:  "a thread holds Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for it",
-		Against: "the thread runs, or has given the lock away; what it waits for may still arrive, unless only threads of " +
-			"the same process can write to that pipe",
+		Sign:    "All ranks wait in a collective, and nothing is retransmitted.",
+		For:     "a thread holds Python's global interpreter lock (GIL) and sleeps in the kernel; the main one waits for it",
+		Against: "the thread runs, or has given the lock away; what it waits for may still arrive",
 		Do: "look at what that line calls: native code that waits has to release the GIL first (Py_BEGIN_ALLOW_THREADS; " +
 			"ctypes.CDLL, not PyDLL); end the job",
 		Source: "py-spy dump --json: owns_gil; /proc/PID/task/TID/syscall",

@@ -8,8 +8,8 @@ import (
 	"launch/diagnose/verdict"
 )
 
-// withoutGIL recognises a rank whose main thread waits for Python's lock, which a thread that sleeps holds. A slow read
-// ends; one of a pipe that only threads of the same process can write to does not.
+// withoutGIL recognises a rank whose main thread waits for Python's lock, which a thread that sleeps holds. It is never
+// certain: a slow read ends, and a native thread can write to the other end of a pipe without the lock.
 func (v *view) withoutGIL(s *seat) (claim, bool) {
 	h := s.proc.GIL
 	if h == nil || works(s.proc.Moved, s.node.scene.Span) {
@@ -17,18 +17,11 @@ func (v *view) withoutGIL(s *seat) (claim, bool) {
 	}
 	what := fmt.Sprintf("does not go on: its thread %s holds Python's global lock (GIL) at %s, while it waits in native "+
 		"code%s", h.Thread, h.At, callWords(h))
-	sure := verdict.Certain
-	if !h.Own { // what it waits for may arrive
-		sure = verdict.Likely
-		if h.Over > 0 {
-			what += ", since " + ago(h.Over)
-		}
-		what += "; it goes on once that has ended"
+	if h.Over > 0 {
+		what += ", since " + ago(h.Over)
 	}
-	c := about("rank.gil", sure, s, what)
-	if !h.Own {
-		c.Idle = h.Over
-	}
+	c := about("rank.gil", verdict.Likely, s, what+"; it goes on once that has ended")
+	c.Idle = h.Over
 	return c.see("py-spy", fmt.Sprintf("thread %s has the GIL at %s", h.Thread, h.At)).at(s), true
 }
 

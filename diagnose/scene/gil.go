@@ -7,20 +7,17 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
 // Held is a thread that has Python's global interpreter lock (GIL) and sleeps in the kernel, so that no other thread of
 // the process can run Python.
 type Held struct {
-	Thread string `json:"thread"`
-	At     string `json:"at"`           // its innermost frame
-	Call   string `json:"call"`         // the system call that it is in; empty: another one than those that matter here
-	On     string `json:"on,omitempty"` // the file of that call, as "pipe:[123]"
-	// Own: no other process has that pipe open, and no thread of this one can write to it.
-	Own  bool          `json:"own,omitempty"`
-	Over time.Duration `json:"over,omitempty"` // for how long it has been in that call, at least; 0: not known
+	Thread string        `json:"thread"`
+	At     string        `json:"at"`             // its innermost frame
+	Call   string        `json:"call"`           // the system call that it is in; empty: none that matters here
+	On     string        `json:"on,omitempty"`   // the file of that call, as "pipe:[123]"
+	Over   time.Duration `json:"over,omitempty"` // for how long it has been in that call, at least; 0: not known
 
 	// Place names this wait: the thread, and how often it has run.
 	Place string `json:"-"`
@@ -72,25 +69,9 @@ func heldBy(ctx context.Context, tool string, pid int) *Held {
 	out.Place = fmt.Sprintf("%d %s", tid, was)
 	if out.Call = s.Name; s.FD >= 0 {
 		link, _ := os.Readlink(procPath(pid, "fd/"+strconv.Itoa(s.FD)))
-		out.On, out.Own = clean(link, maxValue), strings.HasPrefix(link, "pipe:[") && !elsewhereOpen(pid, link)
+		out.On = clean(link, maxValue)
 	}
 	return out
-}
-
-// elsewhereOpen reports whether another process that can be read has a file open, by its link in /proc/PID/fd.
-func elsewhereOpen(pid int, file string) bool {
-	all, _ := os.ReadDir("/proc")
-	return slices.ContainsFunc(all, func(e os.DirEntry) bool {
-		other, err := strconv.Atoi(e.Name())
-		if err != nil || other == pid {
-			return false
-		}
-		open, _ := os.ReadDir(procPath(other, "fd"))
-		return slices.ContainsFunc(open, func(fd os.DirEntry) bool {
-			link, _ := os.Readlink(procPath(other, "fd/"+fd.Name()))
-			return link == file
-		})
-	})
 }
 
 // ends reports whether a system call has a time limit: the thread goes on without help.
