@@ -31,6 +31,7 @@ func (s *Session) run(ctx context.Context) {
 		l.ctx = ctx
 		ended := s.cfg.Hangup.within(s.answered, s.cfg.TTL-time.Second)
 		if l.feed(event{Kind: protocol.Fail, Err: err, Fatal: other, Ended: ended,
+			Closed:  s.cfg.OwnStore && s.cfg.Hangup.within(s.answered, time.Since(s.answered)+time.Second),
 			Silence: time.Since(s.answered)}) != nil {
 			return
 		}

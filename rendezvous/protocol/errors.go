@@ -66,6 +66,7 @@ func (e *RunOverError) Error() string {
 type MissingError struct {
 	Attendance
 	Running string // the last run of this job still holds these nodes
+	Ended   bool   // or held them until its store ended
 }
 
 func (e *MissingError) Error() string {

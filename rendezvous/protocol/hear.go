@@ -76,6 +76,7 @@ func (n *Node) hearEpoch(kv KV) {
 		n.ep, n.epMod = Epoch{}, 0
 	case readable:
 		n.ep, n.epMod = ep, kv.Mod
+		n.over = n.over || !ep.runs()
 		n.spared()
 	}
 }

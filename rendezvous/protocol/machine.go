@@ -230,6 +230,7 @@ type Event struct {
 	Fatal   bool          // Fail: a new life would end like this one
 	Silence time.Duration // Fail: since the store last answered
 	Ended   bool          // Fail: the other end closed the connection, or refused one, while the lease held
+	Closed  bool          // Fail: the store is a job's own, and has done so at any time since it last answered
 
 	Lease   int64
 	Addr    netip.Addr

@@ -105,6 +105,8 @@ type Node struct {
 	until       time.Time         // the end of the user's wait; zero: none
 	budget      time.Duration
 	running     []string // the nodes of the last run that were last seen
+	over        bool     // the store has shown since that this run is over
+	closed      bool     // the store of that run has ended
 	status      *int     // of the command that has ended; nil: unknown
 }
 
@@ -213,9 +215,13 @@ func (n *Node) fail(e Event) {
 	}
 	n.phase, n.lead, n.trouble = Down, nil, e.Err
 	if !n.lost && (!n.goes() || n.self.Restarts > 0) { // once, until it is back
-		n.notify(Notice{Kind: Lost, Text: e.Err.Error()})
+		out := Notice{Kind: Lost, Text: e.Err.Error()}
+		if e.Closed {
+			out.Have = n.running
+		}
+		n.notify(out)
 	}
-	n.lost = true
+	n.lost, n.closed = true, e.Closed
 	if n.cfg.Hosted && n.user == Running && !n.closing && e.Silence >= n.cfg.TTL {
 		n.warn(Gone, n.joined.Nonce, "the node that hosts the store, or the network to it, was lost")
 	}
@@ -261,8 +267,9 @@ func (n *Node) lastKnown(err error) error {
 		return &MissingError{Attendance: *n.seen}
 	case n.rival != nil:
 		return &DuplicateError{Self: n.self, Holder: *n.rival}
-	case len(n.running) > 0:
-		return &MissingError{Attendance: Attendance{Want: n.self.Size, Min: n.self.Min}, Running: some(n.running)}
+	case len(n.running) > 0 && (n.closed || !n.over):
+		return &MissingError{Attendance: Attendance{Want: n.self.Size, Min: n.self.Min}, Running: some(n.running),
+			Ended: n.closed}
 	case !n.Up() && n.seen != nil && slices.ContainsFunc(n.seen.Unfit, func(note Note) bool { return note.First }):
 		return &MissingError{Attendance: *n.seen} // the host has said why it does not host the store
 	case !n.Up() && n.trouble != nil:

@@ -128,6 +128,9 @@ func (n *Node) entered(e Event) {
 	if n.lost && (!n.goes() || n.self.Restarts > 0) {
 		n.notify(Notice{Kind: Back})
 	}
-	n.lost = false
+	if n.lost = false; n.closed && !n.ep.runs() { // another store, which does not know that run
+		n.running = nil
+	}
+	n.closed = false
 	n.do(Action{Kind: WatchControl, Rev: e.Rev})
 }

@@ -174,7 +174,7 @@ func (n *Node) ran(e Event) {
 		return
 	}
 	if len(still) > 0 {
-		n.running = still
+		n.running, n.over = still, false
 		out := Notice{Kind: Waiting, Have: still}
 		if e.Ask.surplus {
 			out.Size = e.Ask.epoch.Size

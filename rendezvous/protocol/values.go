@@ -250,7 +250,7 @@ type Notice struct {
 	Kind       NoticeKind  `json:"kind"`
 	Member     *Member     `json:"member,omitempty"`
 	Attendance *Attendance `json:"attendance,omitempty"`
-	Have       []string    `json:"have,omitempty"`  // Waiting: the names of the first few that still run
+	Have       []string    `json:"have,omitempty"`  // the first few that still run: Waiting; that ran: Lost
 	Size       int         `json:"size,omitempty"`  // of the complete world: Spare; Waiting, one too many
 	Unfit      []Note      `json:"unfit,omitempty"` // the nodes that have just reported that they are unfit
 	Text       string      `json:"text,omitempty"`

@@ -17,6 +17,7 @@ import (
 	"launch/fabric"
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/job"
 	"launch/internal/process"
 	"launch/preflight/network"
 	"launch/rendezvous"
@@ -154,9 +155,7 @@ func (s *Start) missing(err error) error {
 	}
 	switch {
 	case m.Running != "":
-		return exit.Errorf(exit.Missing, "the job still runs on %s and has no place for this node", m.Running).
-			Do("if this node belongs to it: --nnodes %d on all nodes\n"+
-				"else wait until it ends, or give the new job another name: --job", m.Want+1)
+		return s.taken(m)
 	case joined >= cmp.Or(m.Min, m.Want):
 		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
 			s.Opt.JoinTimeout, left).
@@ -174,6 +173,22 @@ func (s *Start) missing(err error) error {
 	return exit.Errorf(exit.Missing, "only %d of %s nodes joined within %s; missing: %s%s", joined,
 		ui.Wanted(m.Attendance), s.Opt.JoinTimeout,
 		ui.Missing(m.Attendance, s.Job.Hosts), left).Do("%s", again)
+}
+
+// taken returns the error of a node that waited for the end of the job's previous start.
+func (s *Start) taken(m *rendezvous.MissingError) error {
+	at := s.Job.Store.V
+	if m.Ended {
+		return exit.Errorf(exit.Unreachable, "the store at %s has ended: it was the store of the previous start of this job "+
+			"(%s), and no new one has begun within %s", at.Endpoints[0], m.Running, s.Opt.JoinTimeout).
+			Do("start launch with the same line on every node of the new start; the one that --store names hosts the store")
+	}
+	other := "give the new job another name: --job"
+	if at.Embedded {
+		other = fmt.Sprintf("give the new job a store of its own, on every node: --store %s", job.NextPort(at.Endpoints[0]))
+	}
+	return exit.Errorf(exit.Missing, "the job still runs on %s and has no place for this node", m.Running).
+		Do("if this node belongs to it: --nnodes %d on all nodes\nelse wait until it ends, or %s", m.Want+1, other)
 }
 
 // strangers names the machines that are connected to the store that this node hosts, and are no node that has joined.

@@ -58,6 +58,10 @@ func Event(e rendezvous.Event) string {
 	case rendezvous.Spare:
 		return fmt.Sprintf("all %d nodes joined; this is a standby node: it waits to replace a node that is lost", e.Size)
 	case rendezvous.Lost:
+		if len(e.Have) > 0 {
+			return fmt.Sprintf("the store of the previous start of this job (%s) has ended; waiting for the store of a new "+
+				"start", Names(e.Have, len(e.Have)))
+		}
 		return "the store does not answer: " + e.Text + "; retrying"
 	case rendezvous.Back:
 		return "the store answers again"
