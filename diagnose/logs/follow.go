@@ -121,6 +121,7 @@ type follower struct {
 	hits       []int32
 	hints      hints
 	proof      proof
+	own        ownFindings
 
 	placed  map[string]string // the nodes of pods, as Kubernetes reports them
 	configs []*config         // of the agents of torchrun
@@ -236,6 +237,7 @@ func (f *follower) one(line []byte) {
 		f.rest()
 	}
 	line = unpacked(line[:min(len(line), maxLine)])
+	f.own.read(f, line)
 	if f.wrapped(line) {
 		return
 	}
@@ -254,6 +256,7 @@ func (f *follower) one(line []byte) {
 	}
 	if slices.ContainsFunc(f.hits, func(h int32) bool { return f.steps[h] }) {
 		f.moved = true
+		f.own.stepped(line)
 		delete(f.latest, dataBar) // until the line says it again: data were prepared before
 	}
 	f.hint(line)

@@ -108,5 +108,7 @@ func ReadBut(skip func(path string) bool, stdin io.Reader, paths ...string) (Rea
 	if f.files == 0 {
 		return Reading{}, noneReadable(f.gaps)
 	}
-	return f.judge(), nil
+	r := f.judge()
+	f.own.conclude(&r)
+	return r, nil
 }
