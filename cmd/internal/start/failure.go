@@ -57,8 +57,7 @@ func advices() []advice {
 // Failure returns the exit status, text and advice for the error that ends a run.
 func Failure(err error, caught os.Signal) exit.Error {
 	if s, ok := caught.(syscall.Signal); ok {
-		return *exit.Errorf(exit.Signal+int(s), "%s before the command ran; the other nodes see that this one has left",
-			exit.SignalText(s))
+		return *exit.Errorf(exit.Signal+int(s), "%s before the command ran", exit.SignalText(s))
 	}
 	for _, known := range []func(error) *exit.Error{ready, refused, stored} {
 		if e := known(err); e != nil {
@@ -83,6 +82,15 @@ func Failure(err error, caught os.Signal) exit.Error {
 		return *e
 	}
 	return *exit.Errorf(exit.Bug, "%v", err).Do("report it with the output of the same line and --dry-run --json")
+}
+
+// failure is Failure for this node. Of one that a signal ends it adds that the others see that, if it has joined them.
+func (s *Start) failure(err error, caught os.Signal) exit.Error {
+	e := Failure(err, caught)
+	if caught != nil && s.wait.hasAnswered() {
+		e.What += "; the other nodes see that this one has left"
+	}
+	return e
 }
 
 // ready returns an error that has its status and advice already, or nil.

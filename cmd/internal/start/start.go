@@ -161,7 +161,7 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 	}
 	status := s.Fail(err, sig)
 	s.excuse(ctx, err) // a person reads the error meanwhile
-	s.failTasks(Failure(err, sig))
+	s.failTasks(s.failure(err, sig))
 	return status
 }
 
@@ -207,7 +207,7 @@ func (s *Start) Warn() {
 // Fail prints why a run fails, and returns the exit status.
 func (s *Start) Fail(err error, caught os.Signal) int {
 	s.Warn()
-	f := Failure(err, caught)
+	f := s.failure(err, caught)
 	if e, ok := errors.AsType[*rendezvous.UnfitError](err); ok {
 		f.Do("%s; %s", f.Fix, s.whyNoWait())
 		s.exclude(&f, e.Notes)
