@@ -103,9 +103,39 @@ func (s *Start) farewell(ctx context.Context, err error) string {
 		return notNeeded
 	}
 	if e, ok := errors.AsType[*rendezvous.SizeError](err); ok {
-		return fmt.Sprintf("it was refused: it has --nnodes %s, this job has %s", e.Self, e.Want)
+		return fmt.Sprintf(otherSize+" %s, this job has %s", e.Self, e.Want)
 	}
 	return err.Error()
+}
+
+// How the texts begin with which a node that is unfit, or that expects another number of nodes, leaves.
+const (
+	unfitHere = "it is unfit"
+	otherSize = "it was refused: it has --nnodes"
+)
+
+// cures returns what to do about the nodes that have said why they do not take part, and whether no other is missing.
+func cures(m *rendezvous.MissingError) (fix string, all bool) {
+	by := map[string]map[string]bool{unfitHere: {}, otherSize: {}}
+	for _, n := range m.Unfit {
+		by[unfitHere][n.Name] = true
+	}
+	for _, l := range m.Left {
+		for why, names := range by {
+			if strings.HasPrefix(l.Left, why) {
+				names[l.Name()] = true
+			}
+		}
+	}
+	var out []string
+	if len(by[unfitHere]) > 0 {
+		out = append(out, "fix the unfit node")
+	}
+	if len(by[otherSize]) > 0 {
+		out = append(out, "give the same --nnodes on every node")
+	}
+	known := len(by[unfitHere]) + len(by[otherSize]) + m.More
+	return strings.Join(out, "; "), known > 0 && m.Joined+known >= cmp.Or(m.Min, m.Want)
 }
 
 // unfitBy says, for the others, why this node is unfit: the first finding between the nodes that names it, else the
@@ -122,9 +152,9 @@ func (s *Start) unfitBy() string {
 		failed = s.Local.Failed()
 	}
 	if len(failed) == 0 {
-		return "it is unfit"
+		return unfitHere
 	}
-	return "it is unfit: " + failed[0].What
+	return unfitHere + ": " + failed[0].What
 }
 
 // endedBy says, for the others, that a signal ended this node.
@@ -146,9 +176,15 @@ func (s *Start) missing(err error) error {
 		}
 	}
 	again := "start launch with the same line on the missing nodes, or raise --join-timeout"
+	fix, known := cures(m)
+	switch {
+	case known:
+		again = fix + ", then start launch there with the same line"
+	case fix != "":
+		again = fix + "; " + again
+	}
 	if len(m.Unfit) > 0 {
 		left += "; " + ui.Unfit(m.Unfit, m.More)
-		again = "fix the unfit node; " + again
 	}
 	if s.twins {
 		again = numbered(s.Job.Index.From.Name) + "\n" + again
@@ -159,14 +195,14 @@ func (s *Start) missing(err error) error {
 	case joined >= cmp.Or(m.Min, m.Want):
 		return exit.Errorf(exit.Missing, "%s nodes joined, but were not ready together within %s%s", ui.All(joined, m.Want),
 			s.Opt.JoinTimeout, left).
-			Do("see the findings above, or raise --join-timeout")
+			Do("%s", cmp.Or(fix, "see the findings above, or raise --join-timeout"))
 	}
 	at := s.Job.Store.V
 	_, named := netip.ParseAddr(at.Host)
 	switch {
 	case storeaddr.LoopbackName(at.Host):
 		again += "\n--store " + at.Host + " is the address of each machine itself: it serves only nodes on one machine"
-	case at.Embedded && !at.Shared && named != nil && len(s.store.Serve) > 0:
+	case !known && at.Embedded && !at.Shared && named != nil && len(s.store.Serve) > 0:
 		again += fmt.Sprintf("\ngetent hosts %s   # on the missing nodes: the store is at %s", at.Host, s.store.Addr)
 	}
 	left += s.strangers(m.Attendance)

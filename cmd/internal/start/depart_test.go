@@ -2,10 +2,12 @@ package start
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"launch/cmd/internal/storeaddr"
 	"launch/internal/exit"
 	"launch/internal/finding"
 	"launch/internal/job"
@@ -63,6 +65,42 @@ func TestTheOthersLearnWhyThisNodeIsUnfit(t *testing.T) {
 		s.Peer, s.Local = tc.peer, tc.local
 		if got := s.unfitBy(); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// What the missing nodes have said decides what to do, and where it explains all, nothing else is proposed.
+func TestTheHintOfAMissingNodeFollowsFromWhyItLeft(t *testing.T) {
+	left := func(why string) rendezvous.Attendance {
+		return rendezvous.Attendance{Left: []rendezvous.Member{{Index: -1, Host: "host2", Left: why}}}
+	}
+	noted := rendezvous.Attendance{Unfit: []rendezvous.Note{{Name: "host2", Text: "no script"}}}
+	other := left("it was refused: it has --nnodes 4, this job has 3")
+	const again, fixed = "start launch with the same line", "fix the unfit node, then start"
+	for name, tc := range map[string]struct {
+		a          rendezvous.Attendance
+		joined     int
+		fix, never string
+		generic    bool // what to do where the reason is not known is proposed, too
+	}{
+		"nothing is known":        {rendezvous.Attendance{}, 2, again, "unfit", true},
+		"it left as unfit":        {left("it is unfit"), 2, fixed, "--nnodes", false},
+		"with a reason":           {left("it is unfit: no space"), 2, fixed, "--nnodes", false},
+		"it could not register":   {noted, 2, fixed, "--nnodes", false},
+		"another one is missing":  {left("it is unfit"), 1, "fix the unfit node; start launch", "--nnodes", true},
+		"another number of nodes": {other, 2, "same --nnodes", "unfit", false},
+		"it was interrupted":      {left("it was ended by SIGINT"), 2, again, "unfit", true},
+	} {
+		s := &Start{Opt: &Options{JoinTimeout: time.Minute}, store: &storeaddr.Place{Serve: make([]netip.AddrPort, 1)}}
+		s.Job.Store.V = job.Store{Embedded: true, Host: "host0"}
+		tc.a.Joined, tc.a.Want = tc.joined, 3
+		var e *exit.Error
+		if !errors.As(s.missing(&rendezvous.MissingError{Attendance: tc.a}), &e) {
+			t.Fatal(name)
+		}
+		has := func(text string) bool { return strings.Contains(e.Fix, text) }
+		if !has(tc.fix) || has(tc.never) || has("raise --join-timeout") != tc.generic || has("getent hosts") != tc.generic {
+			t.Errorf("%s: %q", name, e.Fix)
 		}
 	}
 }
