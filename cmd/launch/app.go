@@ -61,6 +61,8 @@ func (a *app) dispatch(args []string) int {
 		return a.complete(own, rest)
 	case !dashed && len(rest) == 2 && rest[0] == "help" && a.subcommand(rest[1:]) != nil:
 		rest = []string{rest[1], "--help"}
+	case !dashed && len(rest) == 2 && rest[0] == "help":
+		return a.Fail(a.unknownTopic(rest[1]), nil)
 	case slices.ContainsFunc(own, wantsHelp), !dashed && len(rest) == 1 && rest[0] == "help":
 		a.UI.Print(a.help())
 		return 0
@@ -190,6 +192,9 @@ func (a *app) start(c *cli.Context) error {
 	if argv[0] == "" {
 		return exit.Errorf(exit.Usage, "the command is empty (a variable that was not expanded?)").
 			Do("launch --store HOST torchrun --nnodes N train.py")
+	}
+	if err := a.unknownCommand(argv); err != nil {
+		return err
 	}
 	if a.Opt.Given["bundle"] && !a.Opt.EndsHung() {
 		return exit.Errorf(exit.Usage, "--bundle in a start needs --on-hang end").

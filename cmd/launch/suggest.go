@@ -17,6 +17,7 @@ import (
 	"launch/cmd/internal/start"
 	"launch/internal/exit"
 	"launch/internal/finding"
+	"launch/internal/launcher"
 	"launch/internal/spelling"
 )
 
@@ -131,21 +132,66 @@ func (a *app) called() string {
 
 // meantForLaunch adds to the error of a command that was not found the
 // subcommand or program that was most likely meant.
-func (a *app) meantForLaunch(err error, command string) error {
+func (a *app) meantForLaunch(err error, argv []string) error {
 	f, ok := errors.AsType[*exit.Error](err)
 	if !ok || f.Code != exit.NotFound {
 		return err
 	}
 	starters := []string{"torchrun", "mpirun", "mpiexec", "srun", "python", "python3"}
-	known := finding.Map(a.subcommands(), func(c *cli.Command) string { return c.Name })
-	if s := spelling.Closest(command, known); s != "" && s != command { // fabric run, which is Lightning's
+	if s := a.misspelt(argv); s != "" {
 		f.Fix = strings.TrimSpace("did you mean launch " + s + "?\n" + f.Fix)
-	} else if s := spelling.Closest(command, starters); s != "" {
+	} else if s := spelling.Closest(argv[0], starters); s != "" {
 		if _, err := exec.LookPath(s); err == nil {
 			f.Fix = strings.TrimSpace("did you mean " + s + "?\n" + f.Fix)
 		}
 	}
 	return f
+}
+
+// closest returns the subcommand that a word is closest to; nil: none.
+func (a *app) closest(name string) *cli.Command {
+	all := a.subcommands()
+	s := spelling.Closest(name, finding.Map(all, func(c *cli.Command) string { return c.Name }))
+	i := slices.IndexFunc(all, func(c *cli.Command) bool { return c.Name == s })
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// misspelt returns the subcommand that a command was most likely meant to be, from its name and what follows it: flags,
+// or words that the subcommand takes; "": none.
+func (a *app) misspelt(argv []string) string {
+	c := a.closest(argv[0])
+	if c == nil || c.Name == argv[0] { // fabric run, which is Lightning's
+		return ""
+	}
+	takes := strings.Fields(strings.NewReplacer("[", " ", "]", " ", "|", " ", "…", "").Replace(c.ArgsUsage))
+	if len(argv) > 1 && argv[1] != "" && argv[1][0] != '-' && !slices.Contains(takes, argv[1]) &&
+		!slices.Contains(takes, "COMMAND") {
+		return ""
+	}
+	return c.Name
+}
+
+// unknownCommand returns the error of a misspelt subcommand, with the line that was meant; nil: it is none.
+func (a *app) unknownCommand(argv []string) error {
+	s := a.misspelt(argv)
+	if _, err := exec.LookPath(argv[0]); s == "" || err == nil || a.Opt.Given["from"] {
+		return nil
+	}
+	line := slices.Concat([]string{"launch", s}, a.own, argv[1:])
+	return exit.Errorf(exit.NotFound, "%s is no command on this node and no subcommand of launch", argv[0]).
+		Do("did you mean launch %s?\n%s", s, launcher.Quote(line))
+}
+
+// unknownTopic returns the error of launch help with a topic that launch does not have.
+func (a *app) unknownTopic(topic string) error {
+	e := exit.Errorf(exit.Usage, "launch has no subcommand %s", topic)
+	if c := a.closest(topic); c != nil {
+		return e.Do("did you mean launch help %s?", c.Name)
+	}
+	return e.Do("launch help   # lists the subcommands")
 }
 
 // misnamed returns warnings about variables that resemble one of launch's and

@@ -87,10 +87,18 @@ func Failure(err error, caught os.Signal) exit.Error {
 // failure is Failure for this node. Of one that a signal ends it adds that the others see that, if it has joined them.
 func (s *Start) failure(err error, caught os.Signal) exit.Error {
 	e := Failure(err, caught)
-	if caught != nil && s.wait.hasAnswered() {
-		e.What += "; the other nodes see that this one has left"
+	if caught != nil {
+		e.What += s.seenToLeave()
 	}
 	return e
+}
+
+// seenToLeave says that the others see the end of this node; "": it has not reached them.
+func (s *Start) seenToLeave() string {
+	if !s.wait.hasAnswered() {
+		return ""
+	}
+	return "; the other nodes see that this one has left"
 }
 
 // ready returns an error that has its status and advice already, or nil.

@@ -109,7 +109,8 @@ func (s *Start) resolve(ctx context.Context) error {
 // unrunnable returns why the command cannot run here, if that is so: of such a line launch understands too little,
 // and says that the number of nodes is not set.
 func (s *Start) unrunnable(err error) error {
-	if Failure(err, nil).Code != exit.Config || s.Machine != nil || len(s.argv) == 0 {
+	if Failure(err, nil).Code != exit.Config || s.Machine != nil || len(s.argv) == 0 ||
+		job.Known(s.jobInput()).Line.Sealed != "" {
 		return err
 	}
 	if _, lost := lookPath(s.argv[0]); lost != nil {

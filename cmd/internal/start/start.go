@@ -45,7 +45,7 @@ type Start struct {
 	// Bundle, if set, writes what all nodes have seen of a job that hangs, and returns the name of the file.
 	Bundle func(scenes []scene.Scene) (file string, err error)
 	// Hint, if set, adds to an error what a command that was not found may have meant.
-	Hint func(err error, command string) error
+	Hint func(err error, argv []string) error
 
 	Machine *machine.Machine // of --from; nil: this machine
 
@@ -153,11 +153,11 @@ func (s *Start) run(ctx context.Context, stages ...stage) int {
 		sig = s.caught()
 	}
 	if n, ok := sig.(syscall.Signal); ok && s.Subcommand == "bench" {
-		err, sig = exit.Errorf(exit.Signal+int(n), "%s before the bench had a result; the other nodes see "+
-			"that this one has left", exit.SignalText(n)), nil
+		err, sig = exit.Errorf(exit.Signal+int(n), "%s before the bench had a result%s", exit.SignalText(n),
+			s.seenToLeave()), nil
 	}
 	if s.Hint != nil && len(s.argv) > 0 {
-		err = s.Hint(err, s.argv[0])
+		err = s.Hint(err, s.argv)
 	}
 	status := s.Fail(err, sig)
 	s.excuse(ctx, err) // a person reads the error meanwhile
