@@ -149,6 +149,8 @@ func notInPath(in preflight.Input, name string) string {
 func commandScript(_ context.Context, in preflight.Input) finding.Finding {
 	line := in.Job.Line
 	switch {
+	case len(line.Argv) == 0:
+		return finding.Skipf("no command is given")
 	case line.Script <= 0 || line.Script >= len(line.Argv) || byModule(in):
 		return finding.Skipf("the command names no Python file")
 	case in.Stat == nil:

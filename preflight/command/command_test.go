@@ -59,6 +59,15 @@ func TestCommand(t *testing.T) {
 	checktest.Wants(t, checktest.Verdict(t, Checks(), "command.found", in), "skip no command")
 }
 
+// Where no command is given, no check says that one was looked at.
+func TestWithoutACommandAllChecksOfItSaySo(t *testing.T) {
+	in := checktest.Four()
+	in.Job.Line = launcher.Line{}
+	for _, id := range []string{"command.found", "command.executable", "command.script", "command.characters"} {
+		checktest.Wants(t, checktest.Verdict(t, Checks(), id, in), "skip no command is given")
+	}
+}
+
 func TestScript(t *testing.T) {
 	stat := func(mode fs.FileMode, err error) func(string) (fs.FileMode, error) {
 		return func(string) (fs.FileMode, error) { return mode, err }
