@@ -265,9 +265,7 @@ func TestDoctorSaysWhichNodeIsMissing(t *testing.T) {
 	c.flags = append(c.flags, "--nnodes", "3")
 	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE on node $RANK"}
 	nodes := []*node{c.start(0, "--node-rank", "0"), c.start(2, "--node-rank", "2")}
-	for _, n := range nodes { // each knows who is missing, not only the first one that has heard it
-		n.says("2 of 3 nodes joined")
-	}
+	c.joined(nodes...)
 	cut := c.startBare(0, []string{tools.launch, "doctor"})
 	pause(t, time.Second)
 	_ = cut.cmd.Process.Signal(syscall.SIGINT)
@@ -275,10 +273,16 @@ func TestDoctorSaysWhichNodeIsMissing(t *testing.T) {
 		t.Error("an interrupted launch doctor ends with 0")
 	}
 	for _, host := range []int{0, 2} {
-		a, status := c.doctor(host)
-		why := a.Answers[0].Why
-		if status == 0 || len(why) == 0 || why[0].Cause != "node.missing" || !slices.Equal(why[0].Nodes, []string{"node 1"}) {
-			t.Errorf("from host%d, with %d: %+v", host, status, a.Answers)
+		for try := 0; ; try++ { // on a busy machine one node hears later than the other who is missing
+			a, status := c.doctor(host)
+			why := a.Answers[0].Why
+			if status != 0 && len(why) > 0 && why[0].Cause == "node.missing" && slices.Equal(why[0].Nodes, []string{"node 1"}) {
+				break
+			}
+			if try == 4 {
+				t.Errorf("from host%d, with %d: %+v", host, status, a.Answers)
+				break
+			}
 		}
 	}
 	nodes = slices.Insert(nodes, 1, c.start(1, "--node-rank", "1"))
