@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) {
 	if code, ok := child.Dispatch(children()); ok {
 		os.Exit(code)
 	}
+	_ = flag.Set("test.parallel", "4") // the scripts mostly wait; -parallel overrides it
 	testscript.Main(m, map[string]func(){
 		"launch":    func() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) },
 		"serve":     func() { os.Exit(serve(os.Args[1], os.Args[2])) },
