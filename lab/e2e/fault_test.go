@@ -34,7 +34,7 @@ func TestOneWorldWhateverFails(t *testing.T) {
 // rounds runs them one after the other; without members host0 hosts the store.
 func rounds(t *testing.T, c *cluster, members []*member) {
 	c.line = []string{"sh", "-c", "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR $MASTER_PORT"}
-	drawn(t, 6, func(t *testing.T, seed uint64) {
+	drawn(t, 3, func(t *testing.T, seed uint64) {
 		own := *c
 		own.t = t
 		own.flags = []string{"--nnodes", "3", "--job", fmt.Sprintf("seed-%d-%d", seed, os.Getpid())}
