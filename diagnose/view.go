@@ -111,7 +111,19 @@ func views(scenes []scene.Scene) []*view {
 	nodes := hosts(scenes)
 	var all []*parsed
 	for _, n := range nodes {
-		all = append(all, slices.DeleteFunc(processes(n), leftover)...)
+		found := processes(n)
+		gone := map[int]bool{}
+		for _, p := range found {
+			gone[p.proc.PID] = leftover(p)
+		}
+		if slices.ContainsFunc(found, leftover) {
+			s := *n.scene
+			s.Procs = slices.DeleteFunc(slices.Clone(s.Procs), func(p scene.Proc) bool { return gone[p.PID] || gone[p.Parent] })
+			s.Sockets = slices.DeleteFunc(slices.Clone(s.Sockets), func(k scene.Socket) bool { return gone[k.PID] })
+			n.scene = &s
+			found = processes(n)
+		}
+		all = append(all, found...)
 	}
 	groups := map[string][]*parsed{}
 	union := newUnion()
