@@ -17,9 +17,9 @@ export CGO_CFLAGS = -O2 -g -Wno-deprecated-declarations
 GOBUILD = go build -trimpath -buildvcs=false -tags urfave_cli_no_docs
 LDFLAGS = -s -w -buildid= -X main.version=$(VERSION) -X main.commit=$(COMMIT)
 
-# The tests of lab, model, scene and tcpstore run other binaries, which the detector
+# rendezvous takes longest, and begins first. The tests of lab, model, scene and tcpstore run other binaries, which the detector
 # does not see. The readers of logs and machines start no goroutine.
-RACE ?= $(shell go list ./... | grep -v -e /cmd/launch -e /lab/ -e /model -e archtest \
+RACE ?= launch/rendezvous $(shell go list ./... | grep -v -e /cmd/launch -e /lab/ -e /model -e archtest \
 	-e diagnose/logs -e diagnose/flight -e diagnose/scene -e internal/tcpstore -e fabric/machine -e preflight/bandwidth)
 FUZZTIME ?= 10s
 SOAK ?= 15

@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net/netip"
 	"os"
@@ -24,8 +25,20 @@ func TestMain(m *testing.M) {
 		os.Exit(serveMain())
 	}
 	memstore.Bubbles()
-	silenceGRPC() // gRPC wants it before anything else of its own runs
-	goleak.VerifyTestMain(m)
+	silenceGRPC()                      // gRPC wants it before anything else of its own runs
+	_ = flag.Set("test.parallel", "6") // they mostly wait; -parallel overrides it
+	dir, err := os.MkdirTemp("", "rendezvous")
+	if err == nil {
+		err = os.Setenv("TMPDIR", dir) // of the stores
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
 }
 
 func TestJoinGivesEveryNodeOneRankOfOneWorld(t *testing.T) {

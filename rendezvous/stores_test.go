@@ -36,8 +36,8 @@ func inMemory(t *testing.T, test func(t *testing.T, b *bench)) {
 // exact; on the store inside launch, by its own call; and on an etcd that is there already.
 func eachStore(t *testing.T, test func(t *testing.T, b *bench)) {
 	t.Helper()
+	t.Parallel()
 	t.Run("memory", func(t *testing.T) { inMemory(t, test) })
-	t.Setenv("TMPDIR", t.TempDir())
 	t.Run("embedded", func(t *testing.T) {
 		t.Parallel()
 		test(t, &bench{t: t, store: &embedded{serveHere(t)}, job: "j", asks: true})

@@ -6,6 +6,9 @@ cd "$(dirname "$0")/.."
 
 limit=26m # of all tests together
 
+# These begin first: the machines of lab/roce are emulated, and those of rendezvous mostly wait next to them.
+first=(./lab/roce ./rendezvous/...)
+
 tools/apt.sh iproute2 nftables dnsmasq-base python3-torch openmpi-bin openssh-client ucx-utils libfabric-bin spin ||
 	echo "the tests that need these are skipped"
 tools/torch.sh || echo "the tests that need a current torch are skipped"
@@ -33,7 +36,7 @@ go vet ./...
 # failed are tried once more, alone, and are named at the end.
 again=$(mktemp)
 trap 'rm -f "$again"' EXIT
-if ! timeout --kill-after 30s "$limit" go test -timeout "$limit" -json "$@" ./... </dev/null | go run -C tools ./testsum -again "$again"; then
+if ! timeout --kill-after 30s "$limit" go test -timeout "$limit" -json "$@" "${first[@]}" ./... </dev/null | go run -C tools ./testsum -again "$again"; then
 	[[ -s $again ]] || exit 1
 	while read -r package name; do
 		echo "once more, alone: $package $name"
