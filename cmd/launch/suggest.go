@@ -177,7 +177,10 @@ func (a *app) misspelt(argv []string) string {
 // unknownCommand returns the error of a misspelt subcommand, with the line that was meant; nil: it is none.
 func (a *app) unknownCommand(argv []string) error {
 	s := a.misspelt(argv)
-	if _, err := exec.LookPath(argv[0]); s == "" || err == nil || a.Opt.Given["from"] {
+	if s == "" || a.Opt.Given["from"] {
+		return nil
+	}
+	if _, err := exec.LookPath(argv[0]); err == nil {
 		return nil
 	}
 	line := slices.Concat([]string{"launch", s}, a.own, argv[1:])
