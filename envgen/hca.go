@@ -107,11 +107,20 @@ func portList(all []hcaPort) string { return strings.Join(finding.Map(all, hcaPo
 
 // hcaWhy returns the role of a port's device, and why.
 func (v *view) hcaWhy(p hcaPort) string {
-	i := slices.IndexFunc(v.fab.NICs, func(n rail.NIC) bool { return n.HCA && n.Name == p.hca.Name })
-	if i < 0 {
+	nic := v.nic(p)
+	if nic.Role == "" {
 		return fmt.Sprintf("%s at %g Gb/s", p.LinkLayer, p.Rate)
 	}
-	return string(v.fab.NICs[i].Role) + ": " + v.fab.NICs[i].Why
+	return string(nic.Role) + ": " + nic.Why
+}
+
+// nic returns what the fabric says of a port's device; the zero NIC: nothing.
+func (v *view) nic(p hcaPort) rail.NIC {
+	i := slices.IndexFunc(v.fab.NICs, func(n rail.NIC) bool { return n.HCA && n.Name == p.hca.Name })
+	if i < 0 {
+		return rail.NIC{}
+	}
+	return v.fab.NICs[i]
 }
 
 // Selected returns the RDMA ports of this node that the settings choose, each as its rate and link

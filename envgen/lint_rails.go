@@ -127,9 +127,8 @@ func (p hcaPort) dead() bool {
 
 // faulty reports whether a port would be a rail without a fault that a check of its own names.
 func (v *view) faulty(p hcaPort) bool {
-	return slices.ContainsFunc(v.fab.NICs, func(n rail.NIC) bool {
-		return n.HCA && n.Name == p.hca.Name && (n.NoAddress || n.Limited)
-	})
+	nic := v.nic(p)
+	return nic.NoAddress || nic.Limited
 }
 
 // unfit reports whether a port that is no rail cannot be one, or is much slower.
@@ -138,23 +137,14 @@ func (v *view) unfit(p hcaPort) bool {
 	if contains(v.rails(), p) {
 		return false
 	}
-	role := v.roleOf(p)
+	role := v.nic(p).Role
 	return p.LinkLayer != first.LinkLayer || p.Rate > 0 && 2*p.Rate <= first.Rate ||
 		role == rail.Management || role == rail.Virtual || role == rail.Unusable
 }
 
-func (v *view) roleOf(p hcaPort) rail.Role {
-	for _, n := range v.fab.NICs {
-		if n.HCA && n.Name == p.hca.Name {
-			return n.Role
-		}
-	}
-	return ""
-}
-
 // whyNoRail describes a port. Where another port of its HCA is a rail, the HCA's role is not the port's.
 func (v *view) whyNoRail(p hcaPort) string {
-	if v.roleOf(p) == rail.Compute {
+	if v.nic(p).Role == rail.Compute {
 		return fmt.Sprintf("port %d: %s at %g Gb/s", p.Num, p.LinkLayer, p.Rate)
 	}
 	return v.hcaWhy(p)
