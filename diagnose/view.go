@@ -111,19 +111,7 @@ func views(scenes []scene.Scene) []*view {
 	nodes := hosts(scenes)
 	var all []*parsed
 	for _, n := range nodes {
-		found := processes(n)
-		gone := map[int]bool{}
-		for _, p := range found {
-			gone[p.proc.PID] = leftover(p)
-		}
-		if slices.ContainsFunc(found, leftover) {
-			s := *n.scene
-			s.Procs = slices.DeleteFunc(slices.Clone(s.Procs), func(p scene.Proc) bool { return gone[p.PID] || gone[p.Parent] })
-			s.Sockets = slices.DeleteFunc(slices.Clone(s.Sockets), func(k scene.Socket) bool { return gone[k.PID] })
-			n.scene = &s
-			found = processes(n)
-		}
-		all = append(all, found...)
+		all = append(all, members(n)...)
 	}
 	groups := map[string][]*parsed{}
 	union := newUnion()
@@ -143,6 +131,25 @@ func views(scenes []scene.Scene) []*view {
 		}
 	}
 	return out
+}
+
+// members returns the agents and ranks of a node without those that an earlier run has left there, which its scene does
+// not show any more.
+func members(n *node) []*parsed {
+	found, left := processes(n), map[int]bool{}
+	for _, p := range found {
+		if leftover(p) {
+			left[p.proc.PID] = true
+		}
+	}
+	if len(left) == 0 {
+		return found
+	}
+	s := *n.scene
+	s.Procs = slices.DeleteFunc(slices.Clone(s.Procs), func(p scene.Proc) bool { return left[p.PID] || left[p.Parent] })
+	s.Sockets = slices.DeleteFunc(slices.Clone(s.Sockets), func(k scene.Socket) bool { return left[k.PID] })
+	n.scene = &s
+	return processes(n)
 }
 
 // leftover reports whether a process is of a run before this one, and has no connection to this one's store.
