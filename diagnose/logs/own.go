@@ -91,8 +91,8 @@ func (o *ownFindings) read(f *follower, line []byte) {
 		o.open = nil
 		return
 	}
-	if rest = strings.TrimSpace(rest); ownPart().MatchString(rest) {
-		m := ownPart().FindStringSubmatch(rest)
+	rest = strings.TrimSpace(rest)
+	if m := ownPart().FindStringSubmatch(rest); m != nil {
 		o.section, rest = m[1], m[2]
 	}
 	o.put(rest, len(text))
