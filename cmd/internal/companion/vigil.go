@@ -181,7 +181,7 @@ func held(v verdict.Verdict) bool {
 		return true
 	}
 	return v.Sure == verdict.Certain && (v.Blocked || slices.Contains([]string{"rank.stopped", "rank.traced",
-		"rank.failed", "rank.thread", "rank.gil", "rank.frozen", "rank.lock", "rank.child", "rank.events", "rank.storage",
+		"rank.failed", "rank.thread", "rank.frozen", "rank.lock", "rank.child", "rank.events", "rank.storage",
 		"rank.memory", "agent.stopped", "store.stopped", "store.key", "store.elsewhere", "collective.mismatch",
 		"collective.crossed", "collective.worker", "init.barrier", "world.counted", "world.larger",
 		"rank.duplicate", "exit.barrier"}, v.Cause))
